@@ -1,0 +1,1 @@
+"""Printers and runtimes. They accept certified kernels only."""

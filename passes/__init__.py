@@ -1,0 +1,1 @@
+"""Untrusted: passes propose steps and kernels; `tang_verified.proofs` disposes."""

@@ -1,0 +1,1 @@
+"""Untrusted: choose a kernel for a definition (loops, tiles, lanes, buffers, claims)."""

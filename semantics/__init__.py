@@ -1,0 +1,1 @@
+"""What programs mean: terms, monoids, programs, kernels. No rewriting happens here."""
