@@ -1,0 +1,346 @@
+"""Equality of two terms under facts, by four lemmas (docs/architecture.md), for all sizes.
+
+    same        a and b are one term, bound axes renamed
+    pointwise   equal for all values of their reads and folds (Z3)
+    reindex     ⊕_{x∈X} f(x) = ⊕_{y∈Y} g(y): a map φ, one-to-one where it lands in Y and onto Y; f is the identity
+                wherever φ lands outside Y (identity padding); f(x) = g(φ(x)) elsewhere
+    extend      H(⊕_{D} f) ⊕ r = ⊕_{E} g: H is a homomorphism, D ⊆ E, H(f(x)) = g(x) on D, r = ⊕_{E \\ D} g
+                (with H the identity: splitting a fold; with no r: distributing; with both: re-basing a running fold)
+
+Which lemma is tried, and which φ, is only search: whatever it proposes, the obligations decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tang_verified.proofs.ledger import Ledger, Refused, conjunction, show
+from tang_verified.proofs.monoids import MonoidFacts
+from tang_verified.proofs.propose import propose_map
+from tang_verified.semantics.build import canonical, conj
+from tang_verified.semantics.meaning import Encoder, any_of, less, negate, same
+from tang_verified.semantics.sets import is_affine
+from tang_verified.semantics.terms import (
+    FALSE, MAX, MIN, TRUE, Axis, Const, Fold, Op, Term, Var, alpha, children, free_vars, rebuild, rename_apart, sort_of,
+    substitute,
+)  # fmt: skip
+
+
+def domain_facts(axes: Sequence[Axis], guard: Term = TRUE) -> tuple[Term, ...]:
+    """0 <= x < extent for each axis, and the guard."""
+    out: list[Term] = []
+    for axis in axes:
+        out += [Op("le", (Const(0), Var(axis.name))), Op("lt", (Var(axis.name), axis.extent))]
+    return (*out, guard) if guard != TRUE else tuple(out)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What holds here, and the index tuples at which bounds of max and min folds are worth an instance."""
+
+    facts: tuple[Term, ...]
+    points: tuple[tuple[Term, ...], ...] = ()
+
+    def given(self, *facts: Term) -> Scope:
+        return Scope(self.facts + tuple(f for f in facts if f != TRUE), self.points)
+
+    def over(self, axes: Sequence[Axis], guard: Term = TRUE) -> Scope:
+        point = tuple(Var(axis.name) for axis in axes)
+        return Scope(self.facts + domain_facts(axes, guard), (*self.points, point))
+
+    def at(self, point: tuple[Term, ...]) -> Scope:
+        return Scope(self.facts, (*self.points, point))
+
+
+class Equality:
+    """Proves equalities into a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.monoids = MonoidFacts(ledger, self)
+
+    def equal(self, name: str, a: Term, b: Term, scope: Scope) -> None:
+        """Discharge a = b, or raise `Refused`."""
+        a, b = canonical(a), canonical(b)
+        if alpha(a) == alpha(b):
+            self.ledger.record(f"{name}/same", "structure", show(b))
+            return
+        if sort_of(a) != sort_of(b):
+            raise self.ledger.refuse(name, f"sorts differ: {show(a)} and {show(b)}", "disproved")
+        if isinstance(a, Fold) and not isinstance(b, Fold):
+            a, b = b, a  # equality is symmetric; the lemmas below are written with the fold on the right
+        if isinstance(b, Fold) and self._by_fold(name, a, b, scope):
+            return
+        self._pointwise(name, self._paired(name, a, b, scope), b, scope)
+
+    def _by_fold(self, name: str, a: Term, b: Fold, scope: Scope) -> bool:
+        if self._empty(name, a, b, scope):
+            return True
+        if isinstance(a, Fold) and self._attempt(self.reindex, name, a, b, scope):
+            return True
+        return self._attempt(self.extend, name, a, b, scope)
+
+    def _attempt(self, lemma: object, name: str, a: Term, b: Term, scope: Scope) -> bool:
+        if self.ledger.depth > 6:
+            return False
+        self.ledger.depth += 1
+        try:
+            with self.ledger.trial():
+                lemma(name, a, b, scope)  # type: ignore[operator]
+            return True
+        except Refused as refusal:
+            self.ledger.attempts.append((self.ledger.depth, refusal))
+            return False
+        finally:
+            self.ledger.depth -= 1
+
+    # -- pointwise --------------------------------------------------------------------------------------------------
+
+    def _paired(self, name: str, a: Term, b: Term, scope: Scope) -> Term:
+        """a, with folds that are provably some fold of b written as that fold."""
+        theirs = {alpha(fold): fold for fold in outer_folds(b)}
+        for fold in outer_folds(a):
+            if alpha(fold) in theirs:
+                continue
+            for other in theirs.values():
+                if fold.monoid == other.monoid and self._by_pair(f"{name}/fold", fold, other, scope):
+                    a = replace(a, fold, other)
+                    break
+        return a
+
+    def _by_pair(self, name: str, a: Fold, b: Fold, scope: Scope) -> bool:
+        return self._attempt(self.reindex, name, a, b, scope) or self._attempt(self.extend, name, a, b, scope)
+
+    def _pointwise(self, name: str, a: Term, b: Term, scope: Scope) -> None:
+        a, b = canonical(a), canonical(b)
+        if alpha(a) == alpha(b):
+            self.ledger.record(f"{name}/same", "structure", show(b))
+            return
+        encoder, facts = self.problem(scope, (a, b))
+        x, y = encoder.encode(a), encoder.encode(b)
+        claim = same(x, y) if sort_of(a) == "real" else x == y
+        self.ledger.valid(f"{name}/pointwise", encoder, facts, claim, f"{show(a)}  =  {show(b)}")
+
+    def problem(self, scope: Scope, terms: Sequence[Term]) -> tuple[Encoder, list[object]]:
+        """An encoder, and the scope's facts in it together with bounds of the max and min folds that occur."""
+        encoder = Encoder(known=lambda fold: self.monoids.kind(fold, scope), finite=self.ledger.finite)
+        facts: list[object] = conjunction(encoder, scope.facts)
+        folds = list({alpha(f): f for t in (*terms, *scope.facts) for f in outer_folds(t)}.values())
+        for fold in folds:
+            facts += self._bounds(encoder, fold, scope)
+        for a in folds:
+            facts += [self._below(encoder, a, b) for b in folds if a is not b and self._within(a, b, scope)]
+        return encoder, facts
+
+    def _within(self, a: Fold, b: Fold, scope: Scope) -> bool:
+        """Both are max (or min) of one body, a over part of b's domain."""
+        if a.monoid not in (MAX, MIN) or a.monoid != b.monoid or len(a.axes) != len(b.axes):
+            return False
+        a, b = self.apart(a), self.apart(b)
+        names = {axis.name: Var(own.name) for axis, own in zip(a.axes, b.axes, strict=True)}
+        if alpha(substitute(a.body[0], dict(names))) != alpha(b.body[0]):
+            return False
+        part = [substitute(f, dict(names)) for f in domain_facts(a.axes, a.guard)]
+        try:
+            with self.ledger.trial(), self.ledger.lemma():
+                self.ledger.holds("fold/within", (*scope.facts, *part), conj(*domain_facts(b.axes, b.guard)))
+            return True
+        except Refused:
+            return False
+
+    @staticmethod
+    def _below(encoder: Encoder, a: Fold, b: Fold) -> object:
+        """max over a part is at most the max over the whole (unless that is nan)."""
+        part, whole = encoder.encode(a), encoder.encode(b)
+        low, high = (part, whole) if a.monoid == MAX else (whole, part)
+        return any_of(whole.nan, less(low, high, strict=False))
+
+    def _bounds(self, encoder: Encoder, fold: Fold, scope: Scope) -> list[object]:
+        """max_{x∈D} f(x) >= f(p) for each point p in D (unless it is nan), and likewise for min."""
+        if fold.monoid not in (MAX, MIN):
+            return []
+        out: list[object] = []
+        for point in dict.fromkeys(scope.points):
+            if len(point) != len(fold.axes):
+                continue
+            fold_ = rename_apart(fold, frozenset().union(*(free_vars(p) for p in point)))
+            here = {axis.name: p for axis, p in zip(fold_.axes, point, strict=True)}
+            inside = [encoder.encode(canonical(substitute(f, here))) for f in domain_facts(fold_.axes, fold_.guard)]
+            value, whole = encoder.encode(canonical(substitute(fold_.body[0], here))), encoder.encode(fold)
+            low, high = (value, whole) if fold.monoid == MAX else (whole, value)
+            out.append(any_of(*(negate(fact) for fact in inside), whole.nan, less(low, high, strict=False)))
+        return out
+
+    # -- folds ------------------------------------------------------------------------------------------------------
+
+    def _empty(self, name: str, a: Term, b: Fold, scope: Scope) -> bool:
+        """A fold over nothing is the identity."""
+        if a != b.monoid.identity[b.component]:
+            return False
+        try:
+            with self.ledger.trial():
+                fold = self.apart(b)
+                self.ledger.holds(f"{name}/empty", scope.facts + domain_facts(fold.axes, fold.guard), FALSE)
+            return True
+        except Refused:
+            return False
+
+    def reindex(self, name: str, a: Fold, b: Fold, scope: Scope) -> None:
+        """The lemma `reindex` with identity padding; see the module's docstring."""
+        ledger = self.ledger
+        if a.monoid != b.monoid or a.component != b.component:
+            raise ledger.refuse(f"{name}/monoid", f"{a.monoid.name} and {b.monoid.name}", "disproved")
+        laws = self.monoids.laws(a.monoid)
+        a, b = self.apart(self.flat(a)), self.apart(self.flat(b))
+        if not laws.commutative and alpha(Fold(a.monoid, a.axes, TRUE, a.body, 0)) != alpha(
+            Fold(b.monoid, b.axes, TRUE, b.body, 0)
+        ):
+            raise ledger.refuse(f"{name}/order", f"{a.monoid.name} is not commutative and the order may change")
+        phi = propose_map(a, b)
+        if phi is None:
+            raise ledger.refuse(f"{name}/map", f"no map from {show(a)} onto {show(b)} found")
+        if not laws.commutative and phi != tuple(Var(axis.name) for axis in a.axes):
+            raise ledger.refuse(f"{name}/order", f"{a.monoid.name} is not commutative and the map changes the order")
+        to_b = dict(zip((axis.name for axis in b.axes), phi, strict=True))
+        domain = domain_facts(a.axes, a.guard)
+        lands = tuple(canonical(substitute(f, to_b)) for f in domain_facts(b.axes, b.guard))
+        self._one_to_one(name, a, lands, phi, scope)
+        y = tuple(Var(axis.name) for axis in b.axes)
+        hits = tuple(Op("eq", (v, p)) for v, p in zip(y, phi, strict=True))
+        ledger.covers(
+            f"{name}/onto", self._affine(name, (*scope.facts, *domain_facts(b.axes, b.guard)), b),
+            [(tuple(axis.name for axis in a.axes), (*domain, *hits))],
+        )  # fmt: skip
+        inside = scope.over(a.axes, a.guard).at(phi)
+        self._padding(name, a, lands, inside)
+        inside = inside.given(*lands)
+        for f, g in zip(a.body, b.body, strict=True):
+            self.equal(f"{name}/body", f, substitute(g, to_b), inside)
+
+    def _one_to_one(self, name: str, a: Fold, lands: tuple[Term, ...], phi: Sequence[Term], scope: Scope) -> None:
+        twin = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in a.axes}
+        if all(p == Var(axis.name) for p, axis in zip(phi, a.axes, strict=False)) and len(phi) >= len(a.axes):
+            return  # x itself is among the components
+        domain = (*domain_facts(a.axes, a.guard), *lands)
+        other = tuple(substitute(f, twin) for f in domain)
+        meet = tuple(Op("eq", (p, canonical(substitute(p, twin)))) for p in phi)
+        goal = conj(*(Op("eq", (Var(axis.name), twin[axis.name])) for axis in a.axes))
+        self.ledger.holds(f"{name}/one-to-one", (*scope.facts, *domain, *other, *meet), goal)
+
+    def _padding(self, name: str, a: Fold, lands: tuple[Term, ...], inside: Scope) -> None:
+        """Where φ lands outside b's domain, a's body is the identity."""
+        outside = Op("not", (conj(*lands),))
+        try:
+            with self.ledger.trial():
+                self.ledger.holds(f"{name}/within", inside.facts, conj(*lands))
+            return
+        except Refused:
+            pass
+        scope = inside.given(outside)
+        for body, identity in zip(a.body, a.monoid.identity, strict=True):
+            self.equal(f"{name}/identity-padding", body, identity, scope)
+
+    def extend(self, name: str, a: Term, b: Fold, scope: Scope) -> None:
+        """The lemma `extend`: a = H(⊕_D f) ⊕ r and b = ⊕_E g; see the module's docstring."""
+        ledger = self.ledger
+        if len(b.monoid.identity) != 1:
+            raise ledger.refuse(f"{name}/extend", "the monoid has several fields")
+        laws = self.monoids.laws(b.monoid)
+        for kept, rest in splits(a, b):
+            for old in outer_folds(kept):
+                if old.monoid != b.monoid or len(old.axes) != len(b.axes):
+                    continue
+                if not laws.commutative and rest is not None:
+                    continue
+                if self._attempt_extension(name, kept, old, rest, b, scope):
+                    return
+        raise ledger.refuse(f"{name}/extend", f"{show(a)} is no extension of a part of {show(b)}")
+
+    def _attempt_extension(self, name: str, kept: Term, old: Fold, rest: Term | None, b: Fold, scope: Scope) -> bool:
+        def lemma(name: str, _: Term, __: Term, scope: Scope) -> None:
+            self._extension(name, kept, old, rest, b, scope)
+
+        return self._attempt(lemma, name, kept, b, scope)
+
+    def _extension(self, name: str, kept: Term, old: Fold, rest: Term | None, b: Fold, scope: Scope) -> None:
+        ledger = self.ledger
+        whole, moved = self.apart(b), self.apart(old)
+        renaming = {axis.name: Var(own.name) for axis, own in zip(moved.axes, whole.axes, strict=True)}
+        extents = tuple(Axis(o.name, canonical(substitute(m.extent, renaming))) for m, o in zip(moved.axes, whole.axes, strict=True))
+        part = domain_facts(extents, canonical(substitute(moved.guard, renaming)))
+        all_ = domain_facts(whole.axes, whole.guard)
+        ledger.holds(f"{name}/part", (*scope.facts, *part), conj(*all_))
+        bodies = substitute(moved.body[0], renaming)
+        inside = Scope((*scope.facts, *part, *all_), (*scope.points, tuple(Var(axis.name) for axis in whole.axes)))
+        transform = self.monoids.homomorphism(f"{name}/homomorphism", kept, old, part, whole, bodies, inside, scope)
+        self.equal(f"{name}/element", transform(bodies), whole.body[0], inside)
+        if rest is None:
+            ledger.holds(f"{name}/whole", (*scope.facts, *all_), conj(*part))
+            return
+        beyond = conj(whole.guard, Op("not", (conj(*part),)))
+        self.equal(f"{name}/rest", rest, Fold(whole.monoid, whole.axes, beyond, whole.body), scope)
+
+    def apart(self, fold: Fold) -> Fold:
+        """The fold with axes that occur nowhere else."""
+        fresh = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in fold.axes}
+        axes = tuple(Axis(fresh[axis.name].name, substitute(axis.extent, dict(fresh))) for axis in fold.axes)
+        return Fold(fold.monoid, axes, substitute(fold.guard, dict(fresh)),
+                    tuple(substitute(b, dict(fresh)) for b in fold.body), fold.component)  # fmt: skip
+
+    def flat(self, fold: Fold) -> Fold:
+        """⊕_x ⊕_y f = ⊕_{x,y} f, and ⊕_x (c ? f : id) = ⊕_{x : c} f, as far as they apply (one-field monoids)."""
+        identity = fold.monoid.identity
+        while True:
+            fold = Fold(fold.monoid, fold.axes, fold.guard, tuple(canonical(b) for b in fold.body), fold.component)
+            body = fold.body[0]
+            if len(fold.body) != 1:
+                return fold
+            if isinstance(body, Fold) and body.monoid == fold.monoid and self.monoids.laws(fold.monoid).commutative:
+                body = rename_apart(body, frozenset(axis.name for axis in fold.axes) | free_vars(fold))
+                fold = Fold(fold.monoid, fold.axes + body.axes, conj(fold.guard, body.guard), body.body)
+            elif isinstance(body, Op) and body.name == "select" and body.args[2] == identity[0] and is_affine(body.args[0]):
+                fold = Fold(fold.monoid, fold.axes, conj(fold.guard, body.args[0]), (body.args[1],))
+            else:
+                return fold
+
+    @staticmethod
+    def _affine(name: str, facts: Sequence[Term], b: Fold) -> list[Term]:
+        """Facts that isl can use; the fold's own domain is affine by construction, and must all be there."""
+        own = set(domain_facts(b.axes, b.guard))
+        return [fact for fact in facts if fact in own or is_affine(fact)]
+
+
+def splits(a: Term, b: Fold) -> list[tuple[Term, Term | None]]:
+    """Ways to read a as kept ⊕ rest, or as kept alone."""
+    out: list[tuple[Term, Term | None]] = []
+    combine = b.monoid.combine[0]
+    if isinstance(a, Op) and isinstance(combine, Op) and a.name == combine.name and len(a.args) == 2:
+        out += [(a.args[0], a.args[1]), (a.args[1], a.args[0])]
+    return [*out, (a, None)]
+
+
+def outer_folds(term: Term) -> list[Fold]:
+    """Folds that lie in no other fold, each once, in order."""
+    out: dict[Fold, None] = {}
+
+    def walk(node: Term) -> None:
+        if isinstance(node, Fold):
+            out[node] = None
+            return
+        for part in children(node):
+            walk(part)
+
+    walk(term)
+    return list(out)
+
+
+def replace(term: Term, old: Term, new: Term) -> Term:
+    """Every occurrence of `old` outside folds (or as a whole fold) becomes `new`."""
+    if term == old:
+        return new
+    if isinstance(term, Fold):
+        return term
+    parts = children(term)
+    fresh = tuple(replace(part, old, new) for part in parts)
+    return term if fresh == parts else rebuild(term, fresh)

@@ -1,0 +1,364 @@
+"""A kernel computes its definitions: symbolic execution, statement by statement, for all sizes.
+
+Each buffer's content is a term in its own index, over the program's tensors and the surrounding loop axes:
+
+    acc[r, c] := 0                                     content(acc)[r, c] = 0
+    for t < E carrying acc[r, c] = P(t):               shown: content = P(0); then, from P(t), the body gives P(t + 1)
+      acc[r, c] := acc[r, c] + Σ_k x[r, k] y[k, c]     content = P(t) + Σ_k …            (reads are replaced by contents)
+    out[4 i + r, c] := acc[r, c]                       shown: P(E) = the definition of out at [4 i + r, c]
+
+Obligations, by name: `stage/…` a buffer is read where it is defined; `in-bounds/…`; `carried/…` loop invariants;
+`value/…` what is written is what the definition (or the buffer's claim) says; `cover/…` every cell is written;
+`no-race/…` no two iterations, of any loop, write one cell (buffers of parallel instances are their own, so this is all
+that instances share); `capacity/…`; `width/…` index arithmetic stays within 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from tang_verified.proofs.equality import Equality, Scope, domain_facts
+from tang_verified.proofs.ledger import Ledger, show
+from tang_verified.proofs.width import Ranges
+from tang_verified.semantics.build import canonical, conj
+from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Claim, For, Kernel, Stmt
+from tang_verified.semantics.program import BYTES, SORTS, Tensor, check_read
+from tang_verified.semantics.sets import is_affine
+from tang_verified.semantics.terms import (
+    FALSE, TRUE, Axis, Const, Fold, IllFormed, Op, Read, Term, Var, children, free_vars, reads, rebuild, sort_of, substitute,
+)  # fmt: skip
+
+REGISTER_BYTES = 1 << 16  # what a printer may be asked to keep in named variables
+BUFFER_BYTES = 1 << 62
+
+
+@dataclass(frozen=True)
+class Write:
+    """One statement's writes to an output or a single-assignment buffer."""
+
+    axes: tuple[Axis, ...]
+    facts: tuple[Term, ...]
+    index: tuple[Term, ...]
+
+
+@dataclass
+class Cell:
+    """What is known of a buffer. `content` is None while it is undefined."""
+
+    buffer: Buffer
+    level: int  # the number of loops around its declaration
+    claim: Claim | None
+    content: Claim | None = None
+    writes: list[Write] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where a statement stands: the loops around it, what holds there, and which outer buffers may be assigned."""
+
+    loops: tuple[For, ...]
+    scope: Scope
+    ranges: Ranges
+
+
+class Execution:
+    """Checks one kernel against its program, into a ledger."""
+
+    def __init__(self, ledger: Ledger, kernel: Kernel) -> None:
+        self.ledger, self.kernel, self.program = ledger, kernel, kernel.program
+        self.equality = Equality(ledger)
+        self.cells: dict[str, Cell] = {}
+        self.outputs: dict[str, list[Write]] = {name: [] for name in kernel.outputs}
+        self.tensors: dict[str, Tensor] = {name: self.program.tensor(name) for name in kernel.reads}
+
+    def run(self) -> None:
+        """Discharge every obligation of the kernel or raise `Refused` (`IllFormed` for what is no kernel at all)."""
+        if set(self.kernel.reads) & set(self.kernel.outputs) or not self.kernel.outputs:
+            raise IllFormed("a kernel needs outputs, and may not read them")
+        scope = Scope(self.ledger.base)
+        self.block(self.kernel.body, Frame((), scope, Ranges.of(self.program.sizes)))
+        for name, writes in self.outputs.items():
+            tensor = self.program.tensor(name)
+            self._covered(name, tensor.shape, writes, scope)
+
+    # -- statements -------------------------------------------------------------------------------------------------
+
+    def block(self, body: Iterable[Stmt], frame: Frame) -> None:
+        declared: list[str] = []
+        for number, statement in enumerate(body):
+            match statement:
+                case Alloc():
+                    self._declare(statement, frame)
+                    declared.append(statement.buffer.name)
+                case For():
+                    self._loop(statement, frame)
+                case Assign():
+                    self._at(statement.target, number)
+                    self._assign(statement, frame)
+                case _:
+                    raise IllFormed(f"not a statement: {type(statement).__name__}")
+            for name in declared:
+                self._complete(self.cells[name], frame)
+        for name in declared:
+            del self.cells[name]
+
+    def _at(self, target: str, number: int) -> None:
+        self.ledger.place = f"{self.kernel.name}/{target}:{number}"
+
+    def _declare(self, statement: Alloc, frame: Frame) -> None:
+        buffer = statement.buffer
+        taken = set(self.cells) | set(self.tensors) | set(self.outputs) | {s.name for s in self.program.sizes}
+        if buffer.name in taken:
+            raise IllFormed(f"buffer {buffer.name!r} is declared twice")
+        bound = 1
+        for extent in buffer.shape:
+            self._bound_names(extent, frame, ())
+            bound *= frame.ranges.limit(self.ledger, extent)
+        if buffer.scope == "register" and not all(isinstance(e, Const) for e in buffer.shape):
+            raise self.ledger.refuse("capacity/register", f"{buffer.name} has an extent that is no constant", "disproved")
+        limit = REGISTER_BYTES if buffer.scope == "register" else BUFFER_BYTES
+        if bound * BYTES[buffer.dtype] > limit:
+            raise self.ledger.refuse(f"capacity/{buffer.scope}", f"{buffer.name} may exceed {limit} bytes", "disproved")
+        if statement.claim is not None:
+            self._claim_names(statement.claim, buffer, frame, ())
+        self.cells[buffer.name] = Cell(buffer, len(frame.loops), statement.claim)
+
+    def _loop(self, loop: For, frame: Frame) -> None:
+        self._new_name(loop.axis.name, frame, ())
+        self._bound_names(loop.axis.extent, frame, ())
+        if loop.kind == "lane":
+            raise IllFormed("lanes are axes of an assignment, not of a loop")
+        if loop.carried and loop.kind != "seq" and loop.kind != "unroll":
+            raise self.ledger.refuse("no-race/carried", f"parallel loop {loop.axis.name} carries a buffer", "disproved")
+        place = f"{self.kernel.name}/for {loop.axis.name}"
+        self.ledger.place = place
+        self.ledger.holds("carried/extent", frame.scope.facts, Op("le", (Const(0), loop.axis.extent)))
+        for carried in loop.carried:
+            cell = self._mutable(carried.buffer, len(frame.loops))
+            self._claim_names(carried.claim, cell.buffer, frame, (loop.axis.name,))
+            if cell.content is None:
+                raise self.ledger.refuse("stage/defined", f"{carried.buffer} is carried but never set", "disproved")
+            self._same_content("carried/entry", cell, cell.content, at(carried.claim, loop.axis.name, Const(0)), frame.scope)
+        inner = Frame((*frame.loops, loop), frame.scope.over((loop.axis,)), frame.ranges.over(self.ledger, loop.axis))
+        for carried in loop.carried:
+            self.cells[carried.buffer].content = carried.claim
+        self.block(loop.body, inner)
+        self.ledger.place = place
+        following = canonical(Op("add", (Var(loop.axis.name), Const(1))))
+        for carried in loop.carried:
+            cell = self.cells[carried.buffer]
+            if cell.content is None:
+                raise self.ledger.refuse("stage/defined", f"{carried.buffer} is lost in the loop", "disproved")
+            self._same_content("carried/step", cell, cell.content, at(carried.claim, loop.axis.name, following), inner.scope)
+        for carried in loop.carried:
+            self.cells[carried.buffer].content = at(carried.claim, loop.axis.name, loop.axis.extent)
+
+    def _same_content(self, name: str, cell: Cell, have: Claim, want: Claim, scope: Scope) -> None:
+        """Two descriptions of a buffer's content agree on every cell."""
+        index = tuple(Axis(self.ledger.fresh(n), e) for n, e in zip(have.index, cell.buffer.shape, strict=True))
+        here = tuple(Var(axis.name) for axis in index)
+        inside = scope.given(*domain_facts(index))
+        self.equality.equal(f"{name}/{cell.buffer.name}", apply(have, here), apply(want, here), inside)
+
+    def _assign(self, statement: Assign, frame: Frame) -> None:
+        for loop in statement.loops:
+            self._new_name(loop.axis.name, frame, ())
+        axes = tuple(loop.axis for loop in statement.loops)
+        if len({axis.name for axis in axes}) != len(axes):
+            raise IllFormed(f"an axis of the assignment to {statement.target} is bound twice")
+        ranges = frame.ranges
+        for axis in axes:
+            ranges = ranges.over(self.ledger, axis)
+        names = tuple(axis.name for axis in axes)
+        for term in (*statement.index, statement.guard, statement.value):
+            self._bound_names(term, frame, names)
+        inner = replace(frame, scope=frame.scope.over(axes), ranges=ranges)
+        guard = self.resolve(statement.guard, inner, statement)
+        inner = replace(inner, scope=inner.scope.given(guard))
+        value = self.resolve(statement.value, inner, statement)
+        index = tuple(canonical(self.resolve(i, inner, statement)) for i in statement.index)
+        write = Write(
+            tuple(f.axis for f in frame.loops) + axes,
+            tuple(x for f in frame.loops for x in domain_facts((f.axis,))) + domain_facts(axes, guard), index,
+        )  # fmt: skip
+        if statement.target in self.outputs:
+            self._write_output(statement, write, value, inner)
+        elif statement.target in self.cells:
+            self._write_buffer(statement, write, value, guard, index, inner)
+        else:
+            raise IllFormed(f"assignment to unknown {statement.target!r}")
+
+    def _write_output(self, statement: Assign, write: Write, value: Term, frame: Frame) -> None:
+        d = self.program.definition(statement.target)
+        self._in_box(statement.target, d.tensor.shape, write.index, frame)
+        want = substitute(d.value, dict(zip(d.axes, write.index, strict=True)))
+        self.equality.equal(f"value/{statement.target}", value, want, frame.scope)
+        self.outputs[statement.target].append(write)
+
+    def _write_buffer(
+        self, statement: Assign, write: Write, value: Term, guard: Term, index: tuple[Term, ...], frame: Frame
+    ) -> None:
+        cell = self.cells[statement.target]
+        if SORTS[cell.buffer.dtype] != sort_of(value):
+            raise IllFormed(f"{statement.target} holds {cell.buffer.dtype}, the value is {sort_of(value)}")
+        self._in_box(statement.target, cell.buffer.shape, index, frame)
+        if cell.claim is not None:
+            if cell.content is not None:
+                raise self.ledger.refuse("stage/single-assignment", f"{statement.target} is complete already", "disproved")
+            self.equality.equal(f"value/{statement.target}", value, apply(cell.claim, index), frame.scope)
+            own = tuple(f.axis for f in frame.loops[cell.level :]) + tuple(loop.axis for loop in statement.loops)
+            cell.writes.append(Write(own, domain_facts(own, guard), index))
+            return
+        self._mutable(statement.target, len(frame.loops), frame.loops)
+        if guard != TRUE:
+            raise self.ledger.refuse("cover/whole", f"{statement.target} is assigned under a guard", "disproved")
+        own = tuple(loop.axis for loop in statement.loops)
+        self._covered(statement.target, cell.buffer.shape, [Write(own, domain_facts(own), index)], self._outside(frame))
+        if statement.claim is not None:
+            outer = {n: bound for n, bound in frame.ranges.bounds.items() if n not in {axis.name for axis in own}}
+            self._claim_names(statement.claim, cell.buffer, replace(frame, ranges=Ranges(outer)), ())
+            self.equality.equal(f"value/{statement.target}", value, apply(statement.claim, index), frame.scope)
+            cell.content = statement.claim
+            return
+        plain = tuple(i.name for i in index if isinstance(i, Var))
+        if len(plain) != len(index) or set(plain) != {axis.name for axis in own}:
+            raise IllFormed(f"{statement.target}: an index that is not its own axes needs a claim")
+        fresh = {name: Var(self.ledger.fresh(name)) for name in plain}
+        cell.content = Claim(tuple(fresh[name].name for name in plain), substitute(value, dict(fresh)))
+
+    def _outside(self, frame: Frame) -> Scope:
+        scope = Scope(self.ledger.base)
+        for loop in frame.loops:
+            scope = scope.over((loop.axis,))
+        return scope
+
+    # -- buffers ----------------------------------------------------------------------------------------------------
+
+    def _mutable(self, name: str, level: int, loops: tuple[For, ...] = ()) -> Cell:
+        """A buffer that may be assigned here: every loop between it and here carries it."""
+        if name not in self.cells or self.cells[name].claim is not None:
+            raise IllFormed(f"{name!r} is not a mutable buffer here")
+        cell = self.cells[name]
+        for loop in loops[cell.level :]:
+            if name not in [c.buffer for c in loop.carried]:
+                kind = "parallel " if loop.kind in ("grid", "thread") else ""
+                raise self.ledger.refuse(
+                    "no-race/shared", f"{name} is assigned in {kind}loop {loop.axis.name}, which does not carry it", "disproved"
+                )
+        return cell
+
+    def _complete(self, cell: Cell, frame: Frame) -> None:
+        """A single-assignment buffer becomes readable once its writes cover it."""
+        if cell.claim is None or cell.content is not None or not cell.writes:
+            return
+        self._covered(cell.buffer.name, cell.buffer.shape, cell.writes, frame.scope)
+        cell.content = cell.claim
+
+    def _covered(self, name: str, shape: tuple[Term, ...], writes: list[Write], scope: Scope) -> None:
+        """Every cell is written, by one iteration of one statement."""
+        cells = tuple(Axis(self.ledger.fresh("x"), extent) for extent in shape)
+        parts = []
+        for write in writes:
+            hits = tuple(Op("eq", (Var(c.name), i)) for c, i in zip(cells, write.index, strict=True))
+            parts.append((tuple(axis.name for axis in write.axes), (*write.facts, *hits)))
+        given = [f for f in (*scope.facts, *domain_facts(cells)) if is_affine(f)]
+        self.ledger.covers(f"cover/{name}", given, parts)
+        for k, first in enumerate(writes):
+            for second in writes[: k + 1]:
+                twin = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in second.axes}
+                there = tuple(substitute(f, dict(twin)) for f in second.facts)
+                meet = tuple(Op("eq", (i, substitute(m, dict(twin)))) for i, m in zip(first.index, second.index, strict=True))
+                same = conj(*(Op("eq", (Var(a.name), twin[a.name])) for a in first.axes)) if first is second else FALSE
+                self.ledger.holds(f"no-race/{name}", (*scope.facts, *first.facts, *there, *meet), same)
+
+    def _in_box(self, name: str, shape: tuple[Term, ...], index: tuple[Term, ...], frame: Frame) -> None:
+        if len(index) != len(shape):
+            raise IllFormed(f"{name} has {len(shape)} axes, the index {len(index)}")
+        for i, extent in zip(index, shape, strict=True):
+            frame.ranges.limit(self.ledger, i)
+            inside = conj(Op("le", (Const(0), i)), Op("lt", (i, extent)))
+            self.ledger.holds(f"in-bounds/{name}", frame.scope.facts, inside)
+
+    # -- terms ------------------------------------------------------------------------------------------------------
+
+    def resolve(self, term: Term, frame: Frame, statement: Assign) -> Term:
+        """The term with every read of a buffer replaced by the buffer's content; every read is shown to be in bounds."""
+        match term:
+            case Read():
+                return self._read(term, frame, statement)
+            case Fold():
+                for axis in term.axes:
+                    self._new_name(axis.name, frame, tuple(loop.axis.name for loop in statement.loops))
+                inner = frame
+                axes = []
+                for axis in term.axes:
+                    inner = replace(inner, ranges=inner.ranges.over(self.ledger, axis))
+                    axes.append(Axis(axis.name, self.resolve(axis.extent, frame, statement)))
+                nested = For(axes[0], "seq", ()) if axes else None
+                inner = replace(inner, scope=inner.scope.over(axes))
+                guard = self.resolve(term.guard, inner, statement)
+                inner = replace(inner, scope=inner.scope.given(guard))
+                if nested is not None:  # names bound here may not be bound again inside
+                    inner = replace(inner, ranges=inner.ranges.bind(tuple(axis.name for axis in axes)))
+                return Fold(term.monoid, tuple(axes), guard,
+                            tuple(self.resolve(b, inner, statement) for b in term.body), term.component)  # fmt: skip
+            case Op("select", (c, a, b)):
+                condition = self.resolve(c, frame, statement)
+                yes = replace(frame, scope=frame.scope.given(condition))
+                no = replace(frame, scope=frame.scope.given(canonical(Op("not", (condition,)))))
+                return Op("select", (condition, self.resolve(a, yes, statement), self.resolve(b, no, statement)))
+            case _:
+                if sort_of(term) == "int":
+                    frame.ranges.limit(self.ledger, term)
+                parts = tuple(self.resolve(part, frame, statement) for part in children(term))
+                return rebuild(term, parts) if parts else term
+
+    def _read(self, term: Read, frame: Frame, statement: Assign) -> Term:
+        index = tuple(self.resolve(i, frame, statement) for i in term.index)
+        if term.tensor in self.tensors:
+            check_read(term, self.tensors, statement.target)
+            self._in_box(term.tensor, self.tensors[term.tensor].shape, index, frame)
+            return Read(term.tensor, index, term.sort)
+        if term.tensor not in self.cells:
+            raise IllFormed(f"{statement.target}: reads unknown {term.tensor!r}")
+        cell = self.cells[term.tensor]
+        if SORTS[cell.buffer.dtype] != term.sort:
+            raise IllFormed(f"{statement.target}: reads {term.tensor} as {term.sort}")
+        if cell.content is None:
+            raise self.ledger.refuse("stage/defined", f"{term.tensor} is read before it is written whole", "disproved")
+        if term.tensor == statement.target and tuple(map(canonical, term.index)) != tuple(map(canonical, statement.index)):
+            raise self.ledger.refuse("stage/own-cell", f"{term.tensor} reads a cell that it writes elsewhere", "disproved")
+        self._in_box(term.tensor, cell.buffer.shape, index, frame)
+        return apply(cell.content, index)
+
+    # -- names ------------------------------------------------------------------------------------------------------
+
+    def _new_name(self, name: str, frame: Frame, more: tuple[str, ...]) -> None:
+        if name in frame.ranges.bounds or name in more or "!" in name or name.startswith("."):
+            raise IllFormed(f"axis {name!r} is bound twice, or is no name")
+
+    def _bound_names(self, term: Term, frame: Frame, more: tuple[str, ...]) -> None:
+        loose = free_vars(term) - set(frame.ranges.bounds) - set(more)
+        if loose:
+            raise IllFormed(f"unbound {sorted(loose)} in {show(term)}")
+        sort_of(term)
+
+    def _claim_names(self, claim: Claim, buffer: Buffer, frame: Frame, more: tuple[str, ...]) -> None:
+        if len(claim.index) != len(buffer.shape) or len(set(claim.index)) != len(claim.index):
+            raise IllFormed(f"claim on {buffer.name}: {len(claim.index)} index names for rank {len(buffer.shape)}")
+        if set(claim.index) & (set(frame.ranges.bounds) | set(more)):
+            raise IllFormed(f"claim on {buffer.name}: an index bears the name of a loop or size")
+        self._bound_names(claim.value, frame, (*more, *claim.index))
+        for read in reads(claim.value):
+            check_read(read, self.tensors, f"claim on {buffer.name}")
+        if sort_of(claim.value) != SORTS[buffer.dtype]:
+            raise IllFormed(f"claim on {buffer.name}: sort {sort_of(claim.value)}, dtype {buffer.dtype}")
+
+
+def apply(claim: Claim, index: tuple[Term, ...]) -> Term:
+    return canonical(substitute(claim.value, dict(zip(claim.index, index, strict=True))))
+
+
+def at(claim: Claim, axis: str, value: Term) -> Claim:
+    return Claim(claim.index, canonical(substitute(claim.value, {axis: value})))

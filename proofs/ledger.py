@@ -1,0 +1,229 @@
+"""Obligations: how each claim is stated, discharged and kept.
+
+Three kinds of claim, all universally quantified over every variable in them:
+
+    holds(facts, goal)      integers: facts imply goal                                       isl (emptiness of a set)
+    covers(facts, parts)    integers: facts imply that some part has a solution              isl (subset of a projection)
+    valid(facts, claim)     reals, booleans, integers: facts imply claim                     Z3 (refutation)
+
+Each is also written out in SMT-LIB 2, so that cvc5 can be asked instead or as well. Whatever is not proved is a refusal.
+A ledger never grows by a claim that was not discharged: `Refused` is raised first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import z3
+
+from tang_verified.semantics import sets
+from tang_verified.semantics.build import canonical
+from tang_verified.semantics.meaning import Encoder, Kind, all_of, negate
+from tang_verified.semantics.program import Program, Size
+from tang_verified.semantics.terms import Const, Op, Term, Var, free_vars
+
+Solver: TypeAlias = Literal["z3", "cvc5", "both"]
+Verdict: TypeAlias = Literal["proved", "disproved", "unproved", "error"]
+Z3_BUDGET = 30_000_000  # Z3's own resource units, a few seconds; the verdict does not depend on the machine
+CVC5_BUDGET = 4_000_000
+
+
+class Refused(Exception):
+    """A claim that did not hold, or could not be shown."""
+
+    def __init__(self, obligation: str, place: str, verdict: Verdict, why: str) -> None:
+        super().__init__(f"{place}: {obligation}: {verdict}: {why}")
+        self.obligation, self.place, self.verdict, self.why = obligation, place, verdict, why
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """A discharged claim: its name, the place it was made for, its statement, and what showed it."""
+
+    name: str
+    place: str
+    prover: str  # "isl", "z3", "cvc5" or "structure" (the two sides are the same term)
+    statement: str  # SMT-LIB 2: unsatisfiable; or the term itself for "structure"
+    lasting: bool = False  # a lemma that may be used again, kept even when the attempt that asked for it fails
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.name}\n{self.statement}".encode()).hexdigest()[:20]
+
+
+def size_facts(sizes: Sequence[Size]) -> tuple[Term, ...]:
+    out: list[Term] = []
+    for size in sizes:
+        out += [Op("le", (Const(size.low), Var(size.name))), Op("le", (Var(size.name), Const(size.high)))]
+    return tuple(out)
+
+
+@dataclass
+class Ledger:
+    """Discharges claims about one program and keeps those that hold."""
+
+    program: Program
+    solver: Solver = "z3"
+    place: str = "program"
+    obligations: list[Obligation] = field(default_factory=list)
+    axioms: dict[str, None] = field(default_factory=dict)
+    fresh_count: int = 0
+    depth: int = 0
+    lasting: bool = False
+    kinds: dict[Any, Kind] = field(default_factory=dict)
+    laws: dict[Any, bool] = field(default_factory=dict)
+    attempts: list[tuple[int, Refused]] = field(default_factory=list)  # what search tried in vain, for diagnosis only
+    seen: dict[Any, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.finite = frozenset(t.name for t in self.program.inputs)
+        self.base = size_facts(self.program.sizes)
+        if sets.implies(self.base, Const(False)):
+            raise Refused("sizes/satisfiable", self.place, "disproved", "no sizes satisfy the declared ranges")
+
+    def fresh(self, stem: str) -> str:
+        self.fresh_count += 1
+        return f"{stem.split('!')[0]}!{self.fresh_count}"  # '!' cannot occur in a user's name
+
+    def refuse(self, name: str, why: str, verdict: Verdict = "unproved") -> Refused:
+        return Refused(name, self.place, verdict, why)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Obligations discharged inside are forgotten when the attempt is refused."""
+        mark, axioms = len(self.obligations), dict(self.axioms)
+        try:
+            yield
+        except Refused:
+            lasting = [o for o in self.obligations[mark:] if o.lasting]
+            self.obligations[mark:] = lasting
+            if not lasting:
+                self.axioms = axioms
+            for key in [key for key, position in self.seen.items() if position >= mark]:
+                del self.seen[key]
+            raise
+
+    @contextmanager
+    def lemma(self) -> Iterator[None]:
+        """What is discharged inside is remembered and used again, so it stays on record."""
+        before, self.lasting = self.lasting, True
+        try:
+            yield
+        finally:
+            self.lasting = before
+
+    def record(self, name: str, prover: str, statement: str) -> None:
+        self.obligations.append(Obligation(name, self.place, prover, statement, self.lasting))
+
+    # -- integers ---------------------------------------------------------------------------------------------------
+
+    def holds(self, name: str, facts: Sequence[Term], goal: Term) -> None:
+        """Discharge: all integers that satisfy the facts satisfy the goal."""
+        goal = canonical(goal)
+        if goal == Const(True):
+            return
+        key = ("holds", name.split("/")[-1], tuple(facts), goal)
+        if key in self.seen:
+            return
+        facts = self._relevant(facts, free_vars(goal)) if free_vars(goal) else list(facts)
+        try:
+            proved = sets.implies(facts, goal)
+        except sets.NotAffine as problem:
+            raise self.refuse(name, str(problem)) from None
+        if not proved:
+            point = ", ".join(f"{k}={v}" for k, v in sorted(sets.witness(facts, goal).items()))
+            raise self.refuse(name, f"false at {point}: not {show(goal)}", "disproved")
+        self._settle(name, "isl", self._integer_statement(facts, goal))
+        self.seen[key] = len(self.obligations) - 1
+
+    def covers(self, name: str, facts: Sequence[Term], parts: Sequence[tuple[tuple[str, ...], Sequence[Term]]]) -> None:
+        """Discharge: all integers that satisfy the facts give some part a solution in its own variables."""
+        try:
+            proved = sets.covers(facts, parts)
+        except sets.NotAffine as problem:
+            raise self.refuse(name, str(problem)) from None
+        if not proved:
+            raise self.refuse(name, "some element is in no part", "disproved")
+        encoder = Encoder()
+        branches = []
+        for names, conditions in parts:
+            body = z3.And(*(encoder.boolean(c) for c in conditions), True)
+            branches.append(z3.Exists([z3.Int(f"i.{n}") for n in names], body) if names else body)
+        problem_ = z3.Solver()
+        problem_.add(*(encoder.boolean(fact) for fact in facts))
+        problem_.add(z3.Not(z3.Or(*branches, False)))
+        self._settle(name, "isl", problem_.to_smt2())
+
+    def _integer_statement(self, facts: Sequence[Term], goal: Term) -> str:
+        encoder, problem = Encoder(), z3.Solver()
+        problem.add(*(encoder.boolean(fact) for fact in facts if sets.is_affine(fact)))
+        problem.add(z3.Not(encoder.boolean(goal)))
+        return problem.to_smt2()  # type: ignore[no-any-return]
+
+    @staticmethod
+    def _relevant(facts: Sequence[Term], names: frozenset[str]) -> list[Term]:
+        """Facts connected to the names (fewer hypotheses: weaker, hence sound)."""
+        live, out = set(names), dict.fromkeys(facts)
+        grown = True
+        chosen: dict[Term, None] = {}
+        while grown:
+            grown = False
+            for fact in out:
+                used = free_vars(fact)
+                if fact not in chosen and (not used or used & live):
+                    chosen[fact] = None
+                    live |= used
+                    grown = True
+        return list(chosen)
+
+    # -- reals ------------------------------------------------------------------------------------------------------
+
+    def valid(self, name: str, encoder: Encoder, facts: Sequence[Any], claim: Any, show_as: str = "") -> None:
+        """Discharge: the encoded facts imply the encoded claim, with the axioms for the functions that occur."""
+        goal = negate(claim)
+        if goal is False:
+            self.record(name, "structure", show_as)
+            return
+        problem = z3.Solver()
+        problem.set("rlimit", Z3_BUDGET)
+        problem.add(*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape)
+        problem.add(goal)
+        statement = problem.to_smt2()
+        answer = problem.check()
+        if answer == z3.sat:
+            raise self.refuse(name, counterexample(problem.model(), show_as), "disproved")
+        if answer != z3.unsat:
+            raise self.refuse(name, f"Z3 answers unknown ({problem.reason_unknown()}): {show_as}")
+        self.axioms.update(encoder.axioms_used)
+        self._settle(name, "z3", statement)
+
+    def _settle(self, name: str, prover: str, statement: str) -> None:
+        if self.solver in ("cvc5", "both"):
+            from tang_verified.proofs.second import refuted
+
+            answer = refuted(statement, CVC5_BUDGET)
+            if answer != "unsat":
+                raise self.refuse(name, f"cvc5 answers {answer}", "disproved" if answer == "sat" else "unproved")
+            prover = "cvc5" if self.solver == "cvc5" else f"{prover}+cvc5"
+        self.record(name, prover, statement)
+
+
+def conjunction(encoder: Encoder, facts: Sequence[Term]) -> list[Any]:
+    return [all_of(encoder.encode(fact)) for fact in facts]
+
+
+def counterexample(model: Any, show_as: str) -> str:
+    """The values that a model gives to the free constants, by name."""
+    values = sorted(f"{d.name()}={model[d]}" for d in model.decls() if d.arity() == 0)
+    shown = ", ".join(value.split(".", 1)[-1] for value in values[:12])
+    return f"counterexample {shown or '(any values)'}" + (f" for {show_as}" if show_as else "")
+
+
+def show(term: Term) -> str:
+    from tang_verified.semantics.show import show as spell
+
+    return spell(term)

@@ -1,0 +1,209 @@
+"""What is proved about monoids, by Z3 and once a ledger: their laws, what a fold can never be, and homomorphisms.
+
+A property P of states holds of a fold when it holds of the identity (or the domain is never empty), of every lifted
+element, and passes through combine. The properties used are conjunctions of "never nan", "never +inf", "never -inf",
+"never negative", "never zero" (`Kind`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tang_verified.proofs.ledger import Ledger, Refused, show
+from tang_verified.semantics.build import canonical
+from tang_verified.semantics.meaning import ZERO, Encoder, Extended, Kind, all_of, any_of, negate, same
+from tang_verified.semantics.terms import Fold, Monoid, Sym, Term, alpha, children, rebuild, sort_of
+
+if TYPE_CHECKING:
+    from tang_verified.proofs.equality import Equality, Scope
+
+
+@dataclass(frozen=True)
+class Laws:
+    commutative: bool
+
+
+UNKNOWN: Kind = (False, False, False, False, False)
+FINITE: Kind = (True, True, True, False, False)
+CANDIDATES: tuple[Kind, ...] = (
+    (True, True, True, True, True), (True, True, True, True, False), FINITE, (True, True, False, False, False),
+    (True, False, True, False, False), (True, False, False, False, False),
+)  # fmt: skip
+
+
+class MonoidFacts:
+    """Proves and remembers facts about monoids and folds."""
+
+    def __init__(self, ledger: Ledger, equality: Equality) -> None:
+        self.ledger, self.equality = ledger, equality
+        self.known_laws: dict[Monoid, Laws] = {}
+
+    def laws(self, monoid: Monoid) -> Laws:
+        """Identity and associativity (and commutativity where claimed), or `Refused` with a counterexample."""
+        if monoid not in self.known_laws:
+            with self.ledger.lemma():
+                self._prove_laws(monoid)
+            self.known_laws[monoid] = Laws(monoid.commutative)
+        return self.known_laws[monoid]
+
+    def _prove_laws(self, monoid: Monoid) -> None:
+        sorts = [sort_of(t) for t in monoid.identity]
+        u, v, w = (tuple(Sym(f"{n}{k}", s) for k, s in enumerate(sorts)) for n in "uvw")
+        identity = monoid.identity
+        left = combine(monoid, combine(monoid, u, v), w)
+        right = combine(monoid, u, combine(monoid, v, w))
+        self._states(f"monoid/{monoid.name}/associative", left, right)
+        self._states(f"monoid/{monoid.name}/identity-left", combine(monoid, identity, u), u)
+        self._states(f"monoid/{monoid.name}/identity-right", combine(monoid, u, identity), u)
+        if monoid.commutative:
+            self._states(f"monoid/{monoid.name}/commutative", combine(monoid, u, v), combine(monoid, v, u))
+
+    def _states(self, name: str, left: tuple[Term, ...], right: tuple[Term, ...]) -> None:
+        encoder = Encoder()
+        claims = []
+        for a, b in zip(left, right, strict=True):
+            x, y = encoder.encode(a), encoder.encode(b)
+            claims.append(same(x, y) if isinstance(x, Extended) else x == y)
+        self.ledger.valid(name, encoder, [], all_of(*claims), f"{_state(left)} = {_state(right)}")
+
+    def kind(self, fold: Fold, scope: Scope) -> Kind:
+        """What a real fold can never be, as far as it can be shown here."""
+        if sort_of(fold) != "real" or len(fold.body) != 1:
+            return UNKNOWN
+        key = (alpha(canonical(fold)), scope.facts, scope.points)
+        memory = self.ledger.kinds
+        if key not in memory:
+            memory[key] = UNKNOWN  # while it is being found out, nothing is known
+            with self.ledger.lemma():
+                memory[key] = self._find_kind(fold, scope)
+        return memory[key]
+
+    def _find_kind(self, fold: Fold, scope: Scope) -> Kind:
+        fold = self.equality.apart(self.equality.flat(fold))
+        inside = scope.over(fold.axes, fold.guard)
+        encoder, facts = self.equality.problem(inside, fold.body)
+        element = encoder.encode(fold.body[0])
+        nonempty: bool | None = None
+        for kind in CANDIDATES:
+            if not self._closed(fold.monoid, kind):
+                continue
+            if not self._closed_identity(fold.monoid, kind):
+                nonempty = self._nonempty(fold, scope) if nonempty is None else nonempty
+                if not nonempty:
+                    continue
+            claim = never(element, kind)
+            if claim is not False and self._shows(f"kind/{_kind(kind)}", encoder, facts, claim, show(fold.body[0])):
+                return kind
+        return UNKNOWN
+
+    def _closed(self, monoid: Monoid, kind: Kind) -> bool:
+        sorts = [sort_of(t) for t in monoid.identity]
+        encoder = Encoder()
+        states = [[encoder.encode(Sym(f"{n}{k}", s)) for k, s in enumerate(sorts)] for n in "ab"]
+        given = [never(x, kind) for state in states for x in state if isinstance(x, Extended)]
+        result = encoder.encode(monoid.combine[0])
+        return self._shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, never(result, kind), monoid.name)
+
+    def _closed_identity(self, monoid: Monoid, kind: Kind) -> bool:
+        value = Encoder().encode(monoid.identity[0])
+        return never(value, kind) is True
+
+    def _nonempty(self, fold: Fold, scope: Scope) -> bool:
+        from tang_verified.proofs.equality import domain_facts
+        from tang_verified.semantics.sets import is_affine
+
+        facts = [fact for fact in scope.facts if is_affine(fact)]
+        names = tuple(axis.name for axis in fold.axes)
+        try:
+            self.ledger.covers("fold/not-empty", facts, [(names, domain_facts(fold.axes, fold.guard))])
+            return True
+        except Refused:
+            return False
+
+    def _shows(self, name: str, encoder: Encoder, facts: list[Any], claim: Any, text: str) -> bool:
+        key = (name, text) if name.startswith("monoid/") else None
+        if key is not None and key in self.ledger.laws:
+            return self.ledger.laws[key]
+        try:
+            with self.ledger.trial(), self.ledger.lemma():
+                self.ledger.valid(name, encoder, facts, claim, text)
+            answer = True
+        except Refused:
+            answer = False
+        if key is not None:
+            self.ledger.laws[key] = answer
+        return answer
+
+    def homomorphism(
+        self, name: str, kept: Term, old: Fold, part: tuple[Term, ...], whole: Fold, body: Term, inside: Scope, scope: Scope
+    ) -> Callable[[Term], Term]:
+        """Show that H = (old ↦ kept) is one, and return it as a function of terms.
+
+        H(u ⊕ v) = H(u) ⊕ H(v) for all states u, v (finite ones when every element is finite and ⊕ keeps that), and
+        H(id) = id unless the part is never empty.
+        """
+        sort = sort_of(old)
+
+        def transform(value: Term) -> Term:
+            return replace_everywhere(kept, old, value)
+
+        if transform(Sym("u0", sort)) == Sym("u0", sort):
+            return transform
+        u, v = Sym("u0", sort), Sym("v0", sort)
+        joined = combine(old.monoid, (u,), (v,))[0]
+        apart = combine(old.monoid, (transform(u),), (transform(v),))[0]
+        encoder, facts = self.equality.problem(scope, (joined, apart, transform(joined)))
+        if sort == "real" and self._finite(body, inside) and self._closed(old.monoid, FINITE):
+            facts += [encoder.encode(u).finite, encoder.encode(v).finite]
+        x, y = encoder.encode(transform(joined)), encoder.encode(apart)
+        claim = same(x, y) if isinstance(x, Extended) else x == y
+        self.ledger.valid(f"{name}/combine", encoder, facts, claim, f"{show(transform(joined))} = {show(apart)}")
+        identity = old.monoid.identity[0]
+        try:
+            with self.ledger.trial():
+                self.equality.equal(f"{name}/identity", transform(identity), identity, scope)
+        except Refused:
+            from tang_verified.semantics.sets import is_affine
+
+            facts_ = [fact for fact in scope.facts if is_affine(fact)]
+            self.ledger.covers(f"{name}/not-empty", facts_, [(tuple(axis.name for axis in whole.axes), part)])
+        return transform
+
+    def _finite(self, body: Term, inside: Scope) -> bool:
+        encoder, facts = self.equality.problem(inside, (body,))
+        return self._shows("element/finite", encoder, facts, encoder.encode(body).finite, show(body))
+
+
+def never(value: Extended, kind: Kind) -> Any:
+    negative = any_of(value.bottom, all_of(value.finite, value.value < ZERO))
+    flags = (value.nan, value.top, value.bottom, negative, all_of(value.finite, value.value == ZERO))
+    return all_of(*(negate(flag) for flag, wanted in zip(flags, kind, strict=True) if wanted))
+
+
+def combine(monoid: Monoid, left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
+    """The state left ⊕ right."""
+    values = {f"a{k}": t for k, t in enumerate(left)} | {f"b{k}": t for k, t in enumerate(right)}
+    return tuple(_fill(term, values) for term in monoid.combine)
+
+
+def _fill(term: Term, values: dict[str, Term]) -> Term:
+    if isinstance(term, Sym):
+        return values.get(term.name, term)
+    parts = children(term)
+    return rebuild(term, tuple(_fill(part, values) for part in parts)) if parts else term
+
+
+def replace_everywhere(term: Term, old: Term, new: Term) -> Term:
+    from tang_verified.proofs.equality import replace
+
+    return replace(term, old, new)
+
+
+def _kind(kind: Kind) -> str:
+    return "-".join(word for word, wanted in zip(("nan", "top", "bottom", "negative", "zero"), kind, strict=True) if wanted) or "any"
+
+
+def _state(state: tuple[Term, ...]) -> str:
+    return ", ".join(show(t) for t in state)

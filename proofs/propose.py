@@ -1,0 +1,62 @@
+"""A guess at the map between two folds' domains. Nothing is believed of it: `equality.reindex` proves what it needs.
+
+The bodies are walked side by side; where b's index says `j` and a's says `16 t + c`, the guess is j = 16 t + c.
+"""
+
+from __future__ import annotations
+
+from tang_verified.semantics.build import canonical, from_linear, linear
+from tang_verified.semantics.terms import Fold, Op, Term, Var, children, free_vars, sort_of, substitute
+
+
+def propose_map(a: Fold, b: Fold) -> tuple[Term, ...] | None:
+    """One term over a's axes for each axis of b, or None."""
+    holes = {axis.name for axis in b.axes}
+    found: dict[str, Term] = {}
+    for f, g in zip(a.body, b.body, strict=True):
+        _walk(g, f, holes, found)
+    for position, axis in enumerate(b.axes):  # an axis that no index mentions: the one at the same place
+        if axis.name not in found:
+            if len(a.axes) != len(b.axes):
+                return None
+            found[axis.name] = Var(a.axes[position].name)
+    return tuple(canonical(found[axis.name]) for axis in b.axes)
+
+
+def _walk(pattern: Term, term: Term, holes: set[str], found: dict[str, Term]) -> None:
+    if not free_vars(pattern) & (holes - set(found)):
+        return
+    if sort_of(pattern) == "int" and sort_of(term) == "int":
+        _solve(pattern, term, holes, found)
+    if isinstance(term, Op) and term.name == "select" and not (isinstance(pattern, Op) and pattern.name == "select"):
+        _walk(pattern, term.args[1], holes, found)
+        return
+    if isinstance(pattern, Op) and pattern.name == "select" and not (isinstance(term, Op) and term.name == "select"):
+        _walk(pattern.args[1], term, holes, found)
+        return
+    if isinstance(pattern, Fold) and isinstance(term, Fold) and len(pattern.axes) == len(term.axes):
+        names: dict[str, Term] = {p.name: Var(t.name) for p, t in zip(pattern.axes, term.axes, strict=True)}
+        for p, t in zip(pattern.body, term.body, strict=False):
+            _walk(substitute(p, names), t, holes, found)
+        return
+    same_head = type(pattern) is type(term) and getattr(pattern, "name", getattr(pattern, "tensor", None)) == getattr(
+        term, "name", getattr(term, "tensor", None)
+    )
+    if same_head and not isinstance(pattern, (Var, Fold)):
+        for p, t in zip(children(pattern), children(term), strict=False):
+            _walk(p, t, holes, found)
+
+
+def _solve(pattern: Term, term: Term, holes: set[str], found: dict[str, Term]) -> None:
+    """pattern = ±h + rest with one unknown hole h: h = ±(term - rest)."""
+    parts, constant = linear(pattern)
+    unknown = [atom for atom in parts if isinstance(atom, Var) and atom.name in holes and atom.name not in found]
+    if len(unknown) != 1 or abs(parts[unknown[0]]) != 1:
+        return
+    hole = unknown[0]
+    rest = from_linear({atom: c for atom, c in parts.items() if atom != hole}, constant)
+    rest = substitute(rest, dict(found))
+    if free_vars(rest) & holes:
+        return
+    difference = Op("sub", (term, rest)) if parts[hole] == 1 else Op("sub", (rest, term))
+    found[hole.name] = canonical(difference)  # type: ignore[union-attr]

@@ -1,0 +1,63 @@
+"""Index arithmetic stays within 64-bit integers: every intermediate of every index, for all declared sizes.
+
+Bounds are exact integers: |c·x| <= |c|·max|x|, |x + y| <= max|x| + max|y|. An array offset is computed in Horner form from
+in-bounds indices of an array of at most 2^62 elements (checked when it is called), so its intermediates are below that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tang_verified.proofs.ledger import Ledger
+from tang_verified.semantics.program import Size
+from tang_verified.semantics.terms import Axis, Const, Op, Read, Term, Var
+
+LIMIT = 2**62
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The largest absolute value of each bound variable."""
+
+    bounds: dict[str, int]
+
+    @staticmethod
+    def of(sizes: Sequence[Size]) -> Ranges:
+        return Ranges({size.name: size.high for size in sizes})
+
+    def over(self, ledger: Ledger, axis: Axis) -> Ranges:
+        return Ranges({**self.bounds, axis.name: self.limit(ledger, axis.extent)})
+
+    def bind(self, names: Sequence[str]) -> Ranges:
+        return Ranges({**self.bounds, **{name: self.bounds.get(name, LIMIT) for name in names}})
+
+    def limit(self, ledger: Ledger, term: Term) -> int:
+        """A bound on |term| and on all its int subterms; refuses what may pass 2^62."""
+        bound = self._bound(ledger, term)
+        if bound > LIMIT:
+            raise ledger.refuse("width/int64", f"an index may reach {bound}, beyond 2^62", "disproved")
+        return bound
+
+    def _bound(self, ledger: Ledger, term: Term) -> int:
+        match term:
+            case Const(value) if isinstance(value, int):
+                return abs(int(value))
+            case Var(name):
+                return self.bounds.get(name, LIMIT)
+            case Op("add" | "sub", (a, b)):
+                return self.limit(ledger, a) + self.limit(ledger, b)
+            case Op("mul", (a, b)):
+                return self.limit(ledger, a) * self.limit(ledger, b)
+            case Op("neg" | "abs", (a,)):
+                return self.limit(ledger, a)
+            case Op("floordiv", (a, _)):
+                return self.limit(ledger, a) + 1
+            case Op("mod", (_, b)):
+                return self.limit(ledger, b)
+            case Op("max" | "min", (a, b)) | Op("select", (_, a, b)):
+                return max(self.limit(ledger, a), self.limit(ledger, b))
+            case Op("int", _):
+                return 1
+            case Read() | Op() | _:  # integer data: the element's own width; arithmetic on it is the user's
+                return 2**31

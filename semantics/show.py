@@ -1,0 +1,102 @@
+"""Terms, programs and kernels in notation that a person reads:  Σ_{j<m} exp(s[i, j] − max_{k<m} s[i, k])."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from tang_verified.semantics.kernel import Alloc, Assign, For, Kernel, Stmt
+from tang_verified.semantics.program import Program
+from tang_verified.semantics.terms import TRUE, Axis, Const, Fold, Op, Read, Sym, Term, Var
+
+INFIX = {
+    "add": ("+", 4), "sub": ("−", 4), "sub0": ("−", 4), "mul": ("·", 5), "div": ("/", 5), "div0": ("/₀", 5),
+    "floordiv": ("//", 5), "mod": ("%", 5), "lt": ("<", 3), "le": ("≤", 3), "eq": ("=", 3), "ne": ("≠", 3),
+    "and": ("∧", 2), "or": ("∨", 1), "pow": ("**", 7),
+}  # fmt: skip
+SIGNS = {"add": "Σ", "mul": "Π", "max": "max", "min": "min", "int_add": "Σ", "int_mul": "Π", "any": "∃", "all": "∀"}
+
+
+def show(term: Term, level: int = 0) -> str:
+    """One line for a term; parentheses only where precedence needs them."""
+    match term:
+        case Var(name) | Sym(name, _):
+            return name
+        case Const(value):
+            return _constant(value)
+        case Read(tensor, index, _):
+            return tensor + ("[" + ", ".join(show(i) for i in index) + "]" if index else "")
+        case Fold():
+            return _fold(term, level)
+        case Op("neg", (a,)):
+            return f"−{show(a, 6)}"
+        case Op("not", (a,)):
+            return f"¬{show(a, 6)}"
+        case Op("select", (c, a, b)):
+            text = f"{show(c, 1)} ? {show(a, 1)} : {show(b)}"
+            return f"({text})" if level > 0 else text
+        case Op("real" | "int", (a,)):
+            return show(a, level)
+        case Op(name, (a, b)) if name in INFIX:
+            sign, own = INFIX[name]
+            text = f"{show(a, own)} {sign} {show(b, own + 1)}"
+            return f"({text})" if own < level else text
+        case Op(name, args):
+            return f"{name}({', '.join(show(a) for a in args)})"
+    raise TypeError(f"cannot show {type(term).__name__}")
+
+
+def _constant(value: int | bool | Fraction | str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return {"inf": "∞", "-inf": "−∞", "nan": "nan"}[value]
+    if isinstance(value, Fraction) and value.denominator != 1:
+        short = f"{float(value):.6g}"
+        return short if Fraction(short) == value else f"{short}…"
+    return str(value)
+
+
+def domain(axes: tuple[Axis, ...], guard: Term) -> str:
+    text = ", ".join(f"{axis.name}<{show(axis.extent, 4)}" for axis in axes)
+    return text if guard == TRUE else f"{text} : {show(guard)}"
+
+
+def _fold(fold: Fold, level: int) -> str:
+    sign = SIGNS.get(fold.monoid.name, fold.monoid.name)
+    body = show(fold.body[0], 5) if len(fold.body) == 1 else f"({', '.join(show(b) for b in fold.body)})"
+    part = f".{fold.component}" if len(fold.body) > 1 else ""
+    text = f"{sign}_{{{domain(fold.axes, fold.guard)}}}{part} {body}"
+    return f"({text})" if level > 4 else text
+
+
+def show_program(program: Program) -> str:
+    """One line a definition."""
+    lines = []
+    for d in program.defs:
+        lines.append(f"{d.tensor.name}[{', '.join(d.axes)}] = {show(d.value)}")
+    return "\n".join(lines)
+
+
+def show_kernel(kernel: Kernel) -> str:
+    """The loops and tile assignments of a kernel, indented."""
+    out: list[str] = []
+    _statements(kernel.body, 0, out)
+    return "\n".join(out)
+
+
+def _statements(body: tuple[Stmt, ...], depth: int, out: list[str]) -> None:
+    pad = "  " * depth
+    for statement in body:
+        match statement:
+            case Alloc(buffer, _):
+                shape = ", ".join(show(e) for e in buffer.shape)
+                out.append(f"{pad}alloc {buffer.name}[{shape}] : {buffer.dtype} {buffer.scope}")
+            case For(axis, kind, inner, carried):
+                kept = f"  carrying {', '.join(c.buffer for c in carried)}" if carried else ""
+                out.append(f"{pad}for {axis.name} < {show(axis.extent)} [{kind}]{kept}:")
+                _statements(inner, depth + 1, out)
+            case Assign():
+                loops = ", ".join(f"{loop.axis.name}<{show(loop.axis.extent)} {loop.kind}" for loop in statement.loops)
+                guard = "" if statement.guard == TRUE else f"  if {show(statement.guard)}"
+                index = ", ".join(show(i) for i in statement.index)
+                out.append(f"{pad}{statement.target}[{index}] := {show(statement.value)}{guard}   ({loops})")
