@@ -72,7 +72,7 @@ class Equality:
             a, b = b, a  # equality is symmetric; the lemmas below are written with the fold on the right
         if isinstance(b, Fold) and self._by_fold(name, a, b, scope):
             return
-        self._pointwise(name, self._paired(name, a, b, scope), b, scope)
+        self.pointwise(name, self._paired(name, a, b, scope), b, scope)
 
     def _by_fold(self, name: str, a: Term, b: Fold, scope: Scope) -> bool:
         if self._empty(name, a, b, scope):
@@ -112,7 +112,8 @@ class Equality:
     def _by_pair(self, name: str, a: Fold, b: Fold, scope: Scope) -> bool:
         return self._attempt(self.reindex, name, a, b, scope) or self._attempt(self.extend, name, a, b, scope)
 
-    def _pointwise(self, name: str, a: Term, b: Term, scope: Scope) -> None:
+    def pointwise(self, name: str, a: Term, b: Term, scope: Scope) -> None:
+        """The lemma `pointwise`: folds on both sides count as the same only when they are the same term."""
         a, b = canonical(a), canonical(b)
         if alpha(a) == alpha(b):
             self.ledger.record(f"{name}/same", "structure", show(b))
@@ -121,6 +122,18 @@ class Equality:
         x, y = encoder.encode(a), encoder.encode(b)
         claim = same(x, y) if sort_of(a) == "real" else x == y
         self.ledger.valid(f"{name}/pointwise", encoder, facts, claim, f"{show(a)}  =  {show(b)}")
+
+    def finite(self, name: str, term: Term, scope: Scope) -> bool:
+        """Whether a term can be shown to be neither nan nor infinite."""
+        if sort_of(term) != "real":
+            return True
+        encoder, facts = self.problem(scope, (term,))
+        return self.monoids.shows(name, encoder, facts, encoder.encode(term).finite, show(term))
+
+    def either(self, name: str, a: Fold, b: Fold, scope: Scope) -> None:
+        """`reindex` from either side: the map may be easier to state one way."""
+        if not self._attempt(self.reindex, name, a, b, scope):
+            self.reindex(name, b, a, scope)
 
     def problem(self, scope: Scope, terms: Sequence[Term]) -> tuple[Encoder, list[object]]:
         """An encoder, and the scope's facts in it together with bounds of the max and min folds that occur."""

@@ -94,7 +94,7 @@ class MonoidFacts:
                 if not nonempty:
                     continue
             claim = never(element, kind)
-            if claim is not False and self._shows(f"kind/{_kind(kind)}", encoder, facts, claim, show(fold.body[0])):
+            if claim is not False and self.shows(f"kind/{_kind(kind)}", encoder, facts, claim, show(fold.body[0])):
                 return kind
         return UNKNOWN
 
@@ -104,7 +104,7 @@ class MonoidFacts:
         states = [[encoder.encode(Sym(f"{n}{k}", s)) for k, s in enumerate(sorts)] for n in "ab"]
         given = [never(x, kind) for state in states for x in state if isinstance(x, Extended)]
         result = encoder.encode(monoid.combine[0])
-        return self._shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, never(result, kind), monoid.name)
+        return self.shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, never(result, kind), monoid.name)
 
     def _closed_identity(self, monoid: Monoid, kind: Kind) -> bool:
         value = Encoder().encode(monoid.identity[0])
@@ -122,7 +122,7 @@ class MonoidFacts:
         except Refused:
             return False
 
-    def _shows(self, name: str, encoder: Encoder, facts: list[Any], claim: Any, text: str) -> bool:
+    def shows(self, name: str, encoder: Encoder, facts: list[Any], claim: Any, text: str) -> bool:
         key = (name, text) if name.startswith("monoid/") else None
         if key is not None and key in self.ledger.laws:
             return self.ledger.laws[key]
@@ -155,7 +155,7 @@ class MonoidFacts:
         joined = combine(old.monoid, (u,), (v,))[0]
         apart = combine(old.monoid, (transform(u),), (transform(v),))[0]
         encoder, facts = self.equality.problem(scope, (joined, apart, transform(joined)))
-        if sort == "real" and self._finite(body, inside) and self._closed(old.monoid, FINITE):
+        if sort == "real" and self.equality.finite("element/finite", body, inside) and self._closed(old.monoid, FINITE):
             facts += [encoder.encode(u).finite, encoder.encode(v).finite]
         x, y = encoder.encode(transform(joined)), encoder.encode(apart)
         claim = same(x, y) if isinstance(x, Extended) else x == y
@@ -170,10 +170,6 @@ class MonoidFacts:
             facts_ = [fact for fact in scope.facts if is_affine(fact)]
             self.ledger.covers(f"{name}/not-empty", facts_, [(tuple(axis.name for axis in whole.axes), part)])
         return transform
-
-    def _finite(self, body: Term, inside: Scope) -> bool:
-        encoder, facts = self.equality.problem(inside, (body,))
-        return self._shows("element/finite", encoder, facts, encoder.encode(body).finite, show(body))
 
 
 def never(value: Extended, kind: Kind) -> Any:

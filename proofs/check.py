@@ -1,0 +1,68 @@
+"""The whole check: (traced program, steps, kernels) -> `Certified`, or a refusal. Nobody else can make a `Certified`.
+
+1. every read of the traced program is in bounds;
+2. each step holds, and leads from one program to the next;
+3. each kernel computes definitions of the last program, from inputs and from what earlier kernels computed;
+4. the kernels together compute every output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tang_verified.proofs.execute import Execution
+from tang_verified.proofs.ledger import Ledger, Obligation, Solver
+from tang_verified.proofs.steps import Step, check_bounds, check_finite, check_step
+from tang_verified.semantics.kernel import Kernel
+from tang_verified.semantics.program import Program, check_program
+from tang_verified.semantics.terms import IllFormed
+
+if __name__ != "tang_verified.proofs.check":
+    raise ImportError("the trusted core must be imported as tang_verified.proofs")
+
+_SEAL = object()
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A program, its derivation and its kernels, all proved. Made by `certify` alone."""
+
+    traced: Program
+    steps: tuple[Step, ...]
+    program: Program
+    kernels: tuple[Kernel, ...]
+    obligations: tuple[Obligation, ...]
+    axioms: tuple[str, ...]
+    seal: object
+
+    def __post_init__(self) -> None:
+        if self.seal is not _SEAL:
+            raise IllFormed("only the checker makes a Certified")
+
+
+def certify(traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], solver: Solver = "z3") -> Certified:
+    """Discharge every obligation, or raise `Refused` or `IllFormed`."""
+    check_program(traced)
+    ledger = Ledger(traced, solver)
+    check_bounds(ledger, traced)
+    program = traced
+    for step in steps:
+        program = check_step(ledger, program, step)
+    done: list[str] = []
+    for kernel in kernels:
+        if kernel.program != program:
+            raise IllFormed(f"kernel {kernel.name} is for another program")
+        available = {tensor.name for tensor in program.inputs} | set(done)
+        if not set(kernel.reads) <= available:
+            raise IllFormed(f"kernel {kernel.name} reads {sorted(set(kernel.reads) - available)} before they are computed")
+        if set(kernel.outputs) & set(done):
+            raise IllFormed(f"kernel {kernel.name} computes {sorted(set(kernel.outputs) & set(done))} again")
+        Execution(ledger, kernel).run()
+        done += kernel.outputs
+        if kernel is not kernels[-1]:
+            check_finite(ledger, program, kernel.outputs)
+    missing = [name for name in program.outputs if name not in done]
+    if missing or program.outputs != traced.outputs:
+        raise IllFormed(f"no kernel computes {missing or program.outputs}")
+    return Certified(traced, tuple(steps), program, tuple(kernels), tuple(ledger.obligations), tuple(sorted(ledger.axioms)), _SEAL)
