@@ -265,7 +265,6 @@ class Planner:
             for other in lower[1:]:
                 start = Op("max", (start, other))
             first = canonical(Op("max", (Const(0), floordiv(start, tile))))
-            first = canonical(Op("min", (first, ceildiv(axis.extent, tile))))
         tiles = ceildiv(top, tile)
         if lower or len(upper) > 1:
             tiles = canonical(Op("max", (Const(0), Op("sub", (tiles, first)))))
