@@ -100,7 +100,8 @@ def _sizes(specs: dict[str, Spec], label: str, here: Place | None) -> dict[str, 
             sizes[stated.name] = Size(stated.name, low, high)
         clash = [name for name in sizes if name in specs]
         if clash:
-            raise TraceError(f"{label}: {clash[0]!r} names both a parameter and a size ({key}: {value})", "rename the size", here)
+            both = f"{label}: {clash[0]!r} names both a parameter and a size"
+            raise TraceError(both, f"rename it in the spec of {key}", here)
     return sizes
 
 

@@ -76,11 +76,11 @@ class Traced(Operators):
         return "cpu"
 
     @property
-    def T(self) -> Traced:
+    def T(self) -> Any:
         return self.transpose()
 
     @property
-    def mT(self) -> Traced:
+    def mT(self) -> Any:
         return self._call("matrix_transpose")
 
     def __repr__(self) -> str:
@@ -120,79 +120,79 @@ class Traced(Operators):
 
         return FUNCTIONS[name](self, *args, **kwargs)
 
-    def sum(self, axis: Any = None, **kwargs: Any) -> Traced:
+    def sum(self, axis: Any = None, **kwargs: Any) -> Any:
         return self._call("sum", axis=axis, **kwargs)
 
-    def prod(self, axis: Any = None, **kwargs: Any) -> Traced:
+    def prod(self, axis: Any = None, **kwargs: Any) -> Any:
         return self._call("prod", axis=axis, **kwargs)
 
-    def max(self, axis: Any = None, **kwargs: Any) -> Traced:
+    def max(self, axis: Any = None, **kwargs: Any) -> Any:
         return self._call("max", axis=axis, **kwargs)
 
-    def min(self, axis: Any = None, **kwargs: Any) -> Traced:
+    def min(self, axis: Any = None, **kwargs: Any) -> Any:
         return self._call("min", axis=axis, **kwargs)
 
-    def mean(self, axis: Any = None, **kwargs: Any) -> Traced:
+    def mean(self, axis: Any = None, **kwargs: Any) -> Any:
         return self._call("mean", axis=axis, **kwargs)
 
-    def var(self, axis: Any = None, **kwargs: Any) -> Traced:
+    def var(self, axis: Any = None, **kwargs: Any) -> Any:
         return self._call("var", axis=axis, **kwargs)
 
-    def std(self, axis: Any = None, **kwargs: Any) -> Traced:
+    def std(self, axis: Any = None, **kwargs: Any) -> Any:
         return self._call("std", axis=axis, **kwargs)
 
-    def any(self, axis: Any = None, **kwargs: Any) -> Traced:
+    def any(self, axis: Any = None, **kwargs: Any) -> Any:
         return self._call("any", axis=axis, **kwargs)
 
-    def all(self, axis: Any = None, **kwargs: Any) -> Traced:
+    def all(self, axis: Any = None, **kwargs: Any) -> Any:
         return self._call("all", axis=axis, **kwargs)
 
-    def cumsum(self, axis: Any = None, **kwargs: Any) -> Traced:
+    def cumsum(self, axis: Any = None, **kwargs: Any) -> Any:
         return self._call("cumulative_sum", axis=axis, **kwargs)
 
-    def argmax(self, *args: Any, **kwargs: Any) -> Traced:
+    def argmax(self, *args: Any, **kwargs: Any) -> Any:
         return self._call("argmax", *args, **kwargs)
 
-    def argmin(self, *args: Any, **kwargs: Any) -> Traced:
+    def argmin(self, *args: Any, **kwargs: Any) -> Any:
         return self._call("argmin", *args, **kwargs)
 
-    def dot(self, other: Any) -> Traced:
+    def dot(self, other: Any) -> Any:
         return self._call("dot", other)
 
-    def clip(self, *args: Any, **kwargs: Any) -> Traced:
+    def clip(self, *args: Any, **kwargs: Any) -> Any:
         return self._call("clip", *args, **kwargs)
 
-    def round(self, decimals: int = 0) -> Traced:
+    def round(self, decimals: int = 0) -> Any:
         return self._call("round", decimals)
 
-    def astype(self, dtype: Any, copy: bool = True) -> Traced:
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
         return self._call("astype", dtype)
 
     def copy(self) -> Traced:
         return self
 
-    def reshape(self, *shape: Any) -> Traced:
+    def reshape(self, *shape: Any) -> Any:
         return self._call("reshape", shape[0] if len(shape) == 1 else shape)
 
-    def ravel(self) -> Traced:
+    def ravel(self) -> Any:
         return self._call("reshape", (-1,))
 
-    def flatten(self) -> Traced:
+    def flatten(self) -> Any:
         return self._call("reshape", (-1,))
 
-    def squeeze(self, axis: Any = None) -> Traced:
+    def squeeze(self, axis: Any = None) -> Any:
         return self._call("squeeze", axis)
 
-    def swapaxes(self, a: int, b: int) -> Traced:
+    def swapaxes(self, a: int, b: int) -> Any:
         return self._call("swapaxes", a, b)
 
-    def repeat(self, repeats: int, axis: int | None = None) -> Traced:
+    def repeat(self, repeats: int, axis: int | None = None) -> Any:
         return self._call("repeat", repeats, axis=axis)
 
-    def take(self, indices: Any, axis: int | None = None) -> Traced:
+    def take(self, indices: Any, axis: int | None = None) -> Any:
         return self._call("take", indices, axis=axis)
 
-    def transpose(self, *axes: Any) -> Traced:
+    def transpose(self, *axes: Any) -> Any:
         order = axes[0] if len(axes) == 1 and axes[0] is not None and not isinstance(axes[0], int) else axes
         return self._call("permute_dims", order if axes and axes[0] is not None else tuple(reversed(range(self.ndim))))
 

@@ -18,7 +18,7 @@ def one_axis(x: Traced, axis: Any, label: str, rank: int | None = None) -> int:
         raise ShapeError(f"{label}: axis {axis!r} is not an integer", f"use one of {-bound}..{bound - 1}")
     if not -bound <= axis < bound:
         shown = show_shape(x.extents)
-        raise ShapeError(f"{label}: axis {axis} of an array of shape {shown} does not exist", f"use one of {-bound}..{bound - 1}")
+        raise ShapeError(f"{label}: no axis {axis} in an array of shape {shown}", f"use one of {-bound}..{bound - 1}")
     return int(axis) % bound
 
 

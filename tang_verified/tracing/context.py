@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tang_verified.errors import BoundsError, Place, user_place
-from tang_verified.semantics.build import canonical, real
+from tang_verified.semantics.build import canonical
 from tang_verified.semantics.program import SORTS, Def, DType, Size, Tensor
 from tang_verified.semantics.terms import Const, Op, Term, Var, fresh_name
+from tang_verified.tracing.concrete import CONSTANT_LIMIT, element_of
 from tang_verified.tracing.dtypes import as_dtype
 from tang_verified.tracing.sizes import always, least_size, never
 
 if TYPE_CHECKING:
     from tang_verified.tracing.array import Traced
-
-CONSTANT_LIMIT = 64  # a larger concrete array belongs in an argument, not in the program's text
 
 
 class Tracing:
@@ -60,26 +59,15 @@ class Tracing:
         return Traced(self, tensor, weak)
 
     def constant(self, array: np.ndarray[Any, Any]) -> Traced:
-        """A small concrete array as a definition: selects over its index."""
-        if array.size > CONSTANT_LIMIT:
-            raise BoundsError(
-                f"a concrete array of shape {array.shape} meets a traced one; more than {CONSTANT_LIMIT} elements would be code",
-                "pass it as an argument of the function, with a spec of its own",
-            )
+        """A concrete array as a definition."""
         dtype = as_dtype(array.dtype)
-
-        def element(data: np.ndarray[Any, Any], index: tuple[Term, ...]) -> Term:
-            if not index:
-                item = data.item()
-                return real(item) if SORTS[dtype] == "real" else Const(item)
-            if len(data) == 0:
-                return element(np.zeros(data.shape[1:], data.dtype), index[1:])
-            out = element(data[-1], index[1:])
-            for number in range(len(data) - 2, -1, -1):
-                out = Op("select", (Op("eq", (index[0], Const(number))), element(data[number], index[1:]), out))
-            return out
-
-        return self.define("constant", dtype, tuple(Const(e) for e in array.shape), lambda *index: element(array, index))
+        element = element_of(array)
+        if element is None:
+            raise BoundsError(
+                f"a concrete array of shape {array.shape} in traced code; more than {CONSTANT_LIMIT} elements would be text",
+                "pass it as an argument of the function, with a spec of its own; or build it with xp.arange and xp.tril",
+            )
+        return self.define("constant", dtype, tuple(Const(e) for e in array.shape), lambda *index: element(index))
 
     def always(self, condition: Term) -> bool:
         return always(condition, self.sizes)

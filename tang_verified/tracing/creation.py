@@ -91,11 +91,11 @@ def asarray(tracing: Tracing, value: Any, dtype: Any = None, copy: Any = None, d
     array = array_of(np.asarray(value) if isinstance(value, (list, tuple)) else value, tracing, "asarray")
     if array.weak and dtype is None:
         dtype = tracing.default_float if SORTS[array.dtype_name] == "real" else array.dtype_name
-    return array if dtype is None else astype(array, dtype)  # type: ignore[no-any-return]
+    return array if dtype is None else astype(array, dtype)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Traced:
-    x = need_array(x, "full_like", (fill_value,))
+def full_like(array: Any, fill_value: Any, dtype: Any = None) -> Traced:
+    x = need_array(array, "full_like", (fill_value,))
     return full(x.tracing, x.shape, fill_value, x.dtype_name if dtype is None else dtype)
 
 
@@ -117,11 +117,11 @@ def triu(x: Any, k: int = 0) -> Traced:
     return _triangle(x, "triu", lambda i, j: Op("le", (iadd(i, Const(k)), j)))
 
 
-def _triangle(x: Any, label: str, keep: Any) -> Traced:
-    x = need_array(x, label)
+def _triangle(array: Any, label: str, keep: Any) -> Traced:
+    x = need_array(array, label)
     if x.ndim < 2:
         raise ShapeError(f"{label} of an array of shape {show_shape(x.extents)}", "it takes at least two axes")
-    zero: Term = {"real": REAL_ZERO, "int": ZERO, "bool": FALSE}[SORTS[x.dtype_name]]  # type: ignore[assignment]
+    zero: Term = {"real": REAL_ZERO, "int": ZERO, "bool": FALSE}[SORTS[x.dtype_name]]
     return x.tracing.define(
         label, x.dtype_name, x.extents, lambda *i: Op("select", (keep(i[-2], i[-1]), x.at(*i), zero))
     )

@@ -14,7 +14,22 @@ from tang_verified.errors import BoundsError, DTypeError, ShapeError
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.program import SORTS
 from tang_verified.semantics.terms import (
-    ADD, ANY, FALSE, INT_ADD, REAL_ZERO, TRUE, ZERO, Axis, Fold, Op, Read, Term, Var, children, rebuild, substitute,
+    ADD,
+    ANY,
+    FALSE,
+    INT_ADD,
+    REAL_ZERO,
+    TRUE,
+    ZERO,
+    Axis,
+    Fold,
+    Op,
+    Read,
+    Term,
+    Var,
+    children,
+    rebuild,
+    substitute,
 )  # fmt: skip
 from tang_verified.tracing.array import Traced
 from tang_verified.tracing.axes import one_axis
@@ -23,17 +38,17 @@ from tang_verified.tracing.sizes import is_affine, show, show_shape
 from tang_verified.tracing.values import array_of, broadcast_shapes, lift, need_array
 
 
-def take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Traced:
+def take(array: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Traced:
     """x's slices at the given indices along an axis."""
-    x = need_array(x, "take", (indices,))
+    x = need_array(array, "take", (indices,))
     if axis is None and x.ndim != 1:
         raise ShapeError(f"take from an array of shape {show_shape(x.extents)} without an axis", "say axis=0")
     return gather(x, one_axis(x, axis or 0, "take"), [array_of(indices, x.tracing, "take")])
 
 
-def take_along_axis(x: Any, indices: Any, axis: Any = -1) -> Traced:
+def take_along_axis(array: Any, indices: Any, axis: Any = -1) -> Traced:
     """out[i, j] = x[i, indices[i, j]], all other axes broadcast together."""
-    x = need_array(x, "take_along_axis", (indices,))
+    x = need_array(array, "take_along_axis", (indices,))
     ids = array_of(indices, x.tracing, "take_along_axis")
     place = one_axis(x, axis, "take_along_axis")
     _need_ints(ids, "take_along_axis")

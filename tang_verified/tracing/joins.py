@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from tang_verified.errors import ShapeError, UnsupportedError
@@ -68,9 +69,9 @@ def stack(arrays: Any, axis: Any = 0) -> Traced:
     return concat([expand_dims(part, one_axis(part, axis, "stack", part.ndim + 1)) for part in operands], axis)
 
 
-def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Traced:
+def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Traced:
     """Constant padding, with NumPy's forms of pad_width: k, (before, after), or one pair an axis."""
-    x = need_array(x, "pad")
+    x = need_array(array, "pad")
     if mode != "constant":
         raise UnsupportedError(f"pad with mode={mode!r}", "use mode='constant', or join slices with xp.concat")
     widths = _pairs(x, pad_width)
@@ -115,9 +116,9 @@ def _pairs(x: Traced, width: Any) -> list[tuple[Term, Term]]:
     return [(one(before), one(after)) for before, after in pairs]
 
 
-def roll(x: Any, shift: Any, axis: Any = None) -> Traced:
+def roll(array: Any, shift: Any, axis: Any = None) -> Traced:
     """out[i] = x[(i - shift) mod n], as a select between the two stretches."""
-    x = need_array(x, "roll")
+    x = need_array(array, "roll")
     if axis is None:
         return reshape(roll(reshape(x, (-1,)), shift, 0), x.shape)
     places = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -150,9 +151,9 @@ def _roll(x: Traced, shift: Any, place: int) -> Traced:
     return x.tracing.define("roll", x.dtype_name, x.extents, value)
 
 
-def repeat(x: Any, repeats: Any, axis: Any = None) -> Traced:
+def repeat(array: Any, repeats: Any, axis: Any = None) -> Traced:
     """Each element `repeats` times in a row: out[i] = x[i // repeats]."""
-    x = need_array(x, "repeat")
+    x = need_array(array, "repeat")
     if not isinstance(repeats, int) or repeats < 1:
         raise UnsupportedError(f"repeat {repeats!r} times", "use a positive int, the same for every element")
     if axis is None:
@@ -164,9 +165,9 @@ def repeat(x: Any, repeats: Any, axis: Any = None) -> Traced:
     )
 
 
-def tile(x: Any, repetitions: Any) -> Traced:
+def tile(array: Any, repetitions: Any) -> Traced:
     """The whole array several times along each axis: a mod where the axis is fixed, a join where it is not."""
-    x = need_array(x, "tile")
+    x = need_array(array, "tile")
     times = tuple(repetitions) if isinstance(repetitions, (tuple, list)) else (repetitions,)
     if not all(isinstance(count, int) and count >= 1 for count in times):
         raise UnsupportedError(f"tile {repetitions!r} times", "use positive ints")
@@ -187,9 +188,9 @@ def tile(x: Any, repetitions: Any) -> Traced:
     return old.tracing.define("tile", old.dtype_name, shape, value)
 
 
-def unstack(x: Any, axis: Any = 0) -> tuple[Traced, ...]:
+def unstack(array: Any, axis: Any = 0) -> tuple[Traced, ...]:
     """The slices of a fixed axis."""
-    x = need_array(x, "unstack")
+    x = need_array(array, "unstack")
     place = one_axis(x, axis, "unstack")
     count = x.shape[place]
     if not isinstance(count, int):
@@ -197,9 +198,9 @@ def unstack(x: Any, axis: Any = 0) -> tuple[Traced, ...]:
     return tuple(x[(slice(None),) * place + (number,)] for number in range(count))
 
 
-def split(x: Any, sections: Any, axis: Any = 0) -> list[Traced]:
+def split(array: Any, sections: Any, axis: Any = 0) -> list[Traced]:
     """Equal parts of a fixed axis, or parts that end at given positions."""
-    x = need_array(x, "split")
+    x = need_array(array, "split")
     place = one_axis(x, axis, "split")
     if isinstance(sections, int):
         extent = x.shape[place]
@@ -209,5 +210,5 @@ def split(x: Any, sections: Any, axis: Any = 0) -> list[Traced]:
     else:
         ends = [0, *sections, x.shape[place]]
     lead = (slice(None),) * place
-    return [x[(*lead, slice(start, stop))] for start, stop in zip(ends, ends[1:], strict=False)]
+    return [x[(*lead, slice(start, stop))] for start, stop in pairwise(ends)]
 

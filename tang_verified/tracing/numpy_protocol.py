@@ -55,5 +55,5 @@ def _bound(function: Callable[..., Any], name: str, args: Sequence[Any], kwargs:
     try:
         inspect.signature(function).bind(*args, **given)
     except TypeError as mismatch:
-        raise UnsupportedError(f"{name}: {mismatch}", "leave the option out; results are new arrays, never written to out=") from None
+        raise UnsupportedError(f"{name}: {mismatch}", "leave the option out; results are always new arrays") from None
     return function(*args, **given)

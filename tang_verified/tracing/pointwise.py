@@ -72,7 +72,8 @@ def common(label: str, rule: Rule, lifted: list[Lifted], default_float: DType) -
 
 def known(label: str, operands: tuple[Any, ...]) -> Any:
     """Numbers that are known are computed by NumPy: xp.sqrt(64) is 8.0, not a definition."""
-    name = {"sub": "subtract", "mul": "multiply", "div": "divide", "mod": "remainder", "floordiv": "floor_divide"}.get(label, label)
+    words = {"sub": "subtract", "mul": "multiply", "div": "divide", "mod": "remainder", "floordiv": "floor_divide"}
+    name = words.get(label, label)
     if not hasattr(np, name):
         raise UnsupportedError(f"{label} of numbers that are known", "use the math module")
     result = getattr(np, name)(*operands)

@@ -169,9 +169,9 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = None) -> Traced:
     return contract("einsum", arrays, plain, output)
 
 
-def vector_norm(x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Traced:
+def vector_norm(array: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Traced:
     """(Σ |x|^p)^(1/p) for p = 1, 2 and inf."""
-    x = need_array(x, "vector_norm")
+    x = need_array(array, "vector_norm")
     if ord == 2:
         return pointwise.function("sqrt")(reductions.sum(pointwise.square(x), axis, keepdims=keepdims))  # type: ignore[no-any-return]
     size = pointwise.function("abs")(x)

@@ -13,7 +13,25 @@ from tang_verified.errors import UnsupportedError
 from tang_verified.semantics.build import canonical, imul
 from tang_verified.semantics.program import SORTS, DType
 from tang_verified.semantics.terms import (
-    ADD, ALL, ANY, INT_ADD, INT_MUL, MAX, MIN, MUL, ONE, TRUE, ZERO, Axis, Const, Fold, Monoid, Op, Sort, Term, Var,
+    ADD,
+    ALL,
+    ANY,
+    INT_ADD,
+    INT_MUL,
+    MAX,
+    MIN,
+    MUL,
+    ONE,
+    TRUE,
+    ZERO,
+    Axis,
+    Const,
+    Fold,
+    Monoid,
+    Op,
+    Sort,
+    Term,
+    Var,
     sort_of,
 )  # fmt: skip
 from tang_verified.tracing.array import Traced
@@ -24,30 +42,30 @@ from tang_verified.tracing.sizes import show, show_shape
 from tang_verified.tracing.values import need_array
 
 
-def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None) -> Traced:
-    x = need_array(x, "sum")
+def sum(array: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None) -> Traced:
+    x = need_array(array, "sum")
     out = as_dtype(dtype) if dtype is not None else _wide(x.dtype_name)
     total = fold(x, axis, keepdims, "sum", out, {"real": ADD, "int": INT_ADD, "bool": ANY}[SORTS[out]])
     return total if initial is None else elementwise("sum", "number", op("add"), (total, initial))
 
 
-def prod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None) -> Traced:
-    x = need_array(x, "prod")
+def prod(array: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None) -> Traced:
+    x = need_array(array, "prod")
     out = as_dtype(dtype) if dtype is not None else _wide(x.dtype_name)
     total = fold(x, axis, keepdims, "prod", out, {"real": MUL, "int": INT_MUL, "bool": ALL}[SORTS[out]])
     return total if initial is None else elementwise("prod", "number", op("mul"), (total, initial))
 
 
-def any(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
-    return fold(need_array(x, "any"), axis, keepdims, "any", "bool", ANY)
+def any(array: Any, axis: Any = None, keepdims: bool = False) -> Traced:
+    return fold(need_array(array, "any"), axis, keepdims, "any", "bool", ANY)
 
 
-def all(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
-    return fold(need_array(x, "all"), axis, keepdims, "all", "bool", ALL)
+def all(array: Any, axis: Any = None, keepdims: bool = False) -> Traced:
+    return fold(need_array(array, "all"), axis, keepdims, "all", "bool", ALL)
 
 
-def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
-    return sum(astype(need_array(x, "count_nonzero"), "bool"), axis, keepdims=keepdims)
+def count_nonzero(array: Any, axis: Any = None, keepdims: bool = False) -> Traced:
+    return sum(astype(need_array(array, "count_nonzero"), "bool"), axis, keepdims=keepdims)
 
 
 def max(x: Any, axis: Any = None, keepdims: bool = False, initial: Any = None) -> Traced:
@@ -58,8 +76,8 @@ def min(x: Any, axis: Any = None, keepdims: bool = False, initial: Any = None) -
     return _extreme(x, axis, keepdims, initial, "min", MIN)
 
 
-def _extreme(x: Any, axis: Any, keepdims: bool, initial: Any, label: str, monoid: Monoid) -> Traced:
-    x = need_array(x, label)
+def _extreme(array: Any, axis: Any, keepdims: bool, initial: Any, label: str, monoid: Monoid) -> Traced:
+    x = need_array(array, label)
     if x.dtype_name == "bool":
         return fold(x, axis, keepdims, label, "bool", ANY if label == "max" else ALL)
     if initial is None:
@@ -72,18 +90,21 @@ def _extreme(x: Any, axis: Any, keepdims: bool, initial: Any, label: str, monoid
         return fold(x, axis, keepdims, label, x.dtype_name, monoid)
     if SORTS[x.dtype_name] == "int":
         raise UnsupportedError(f"{label} of integers with an initial value", "convert with astype(xp.float64) first")
-    return elementwise(label, "number", op(label), (fold(x, axis, keepdims, label, x.dtype_name, monoid), initial))
+    folded: Traced = elementwise(label, "number", op(label), (fold(x, axis, keepdims, label, x.dtype_name, monoid), initial))
+    return extreme
 
 
-def mean(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Traced:
-    x = need_array(x, "mean")
+def mean(array: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Traced:
+    x = need_array(array, "mean")
     out = _float(x, dtype)
     return _over(sum(x, axis, out, keepdims), count(x, axis, "mean"), "mean")
 
 
-def var(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, correction: float = 0, ddof: float = 0) -> Traced:
+def var(
+    array: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, correction: float = 0, ddof: float = 0
+) -> Traced:  # fmt: skip
     """Σ (x - mean)² / (N - correction); `ddof` is NumPy's older name of the correction."""
-    x = need_array(x, "var")
+    x = need_array(array, "var")
     out = _float(x, dtype)
     off = subtract(astype(x, out), mean(x, axis, out, True))
     squares = elementwise("square", "real", lambda a: Op("mul", (a, a)), (off,))
@@ -97,7 +118,7 @@ def var(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, cor
 
 
 def std(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, correction: float = 0, ddof: float = 0) -> Traced:
-    return elementwise("sqrt", "real", op("sqrt"), (var(x, axis, dtype, keepdims, correction, ddof),))
+    return elementwise("sqrt", "real", op("sqrt"), (squared,))  # type: ignore[no-any-return]
 
 
 def cumulative_sum(x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Traced:
@@ -110,8 +131,8 @@ def cumulative_prod(x: Any, axis: Any = None, dtype: Any = None, include_initial
     return _running(x, axis, dtype, include_initial, "cumprod", (MUL, INT_MUL))
 
 
-def _running(x: Any, axis: Any, dtype: Any, include: bool, label: str, monoids: tuple[Monoid, Monoid]) -> Traced:
-    x = need_array(x, label)
+def _running(array: Any, axis: Any, dtype: Any, include: bool, label: str, monoids: tuple[Monoid, Monoid]) -> Traced:
+    x = need_array(array, label)
     if include:
         raise UnsupportedError(f"{label} with include_initial=True", "join a zero in front with xp.concat")
     if axis is None:

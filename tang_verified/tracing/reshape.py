@@ -22,9 +22,9 @@ from tang_verified.tracing.views import shape_terms
 Factors = tuple[int, Counter[Term]]  # a number of elements, as constant · Π atoms
 
 
-def reshape(x: Any, shape: Any, order: str = "C", copy: bool | None = None) -> Traced:
+def reshape(array: Any, shape: Any, order: str = "C", copy: bool | None = None) -> Traced:
     parts = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    x = need_array(x, "reshape", parts)
+    x = need_array(array, "reshape", parts)
     source = x.extents
     target = _infer(source, parts)
     total, wanted = _product(source), _product(target)

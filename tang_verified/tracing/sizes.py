@@ -112,6 +112,15 @@ def is_affine(term: Term) -> bool:
     return True
 
 
+def is_affine_condition(term: Term) -> bool:
+    """Whether a bool term is made of comparisons of quasi-affine terms."""
+    try:
+        _formula(canonical(term), {name: name for name in free_vars(term)})
+    except NotAffine:
+        return False
+    return True
+
+
 def show(term: Term) -> str:
     """An int or bool term as the user would write it: `n + 1` reads n+1."""
     match term:

@@ -14,8 +14,8 @@ from tang_verified.tracing.sizes import show_shape
 from tang_verified.tracing.values import need_array
 
 
-def permute_dims(x: Any, axes: Any = None) -> Traced:
-    x = need_array(x, "permute_dims")
+def permute_dims(array: Any, axes: Any = None) -> Traced:
+    x = need_array(array, "permute_dims")
     order = tuple(reversed(range(x.ndim))) if axes is None else tuple(one_axis(x, a, "permute_dims") for a in axes)
     if sorted(order) != list(range(x.ndim)):
         raise ShapeError(f"permute_dims: {axes} does not name each axis of shape {show_shape(x.extents)} once")
@@ -26,23 +26,23 @@ def permute_dims(x: Any, axes: Any = None) -> Traced:
     )  # fmt: skip
 
 
-def matrix_transpose(x: Any) -> Traced:
-    x = need_array(x, "matrix_transpose")
+def matrix_transpose(array: Any) -> Traced:
+    x = need_array(array, "matrix_transpose")
     if x.ndim < 2:
         raise ShapeError(f"matrix_transpose of an array of shape {show_shape(x.extents)}", "it takes at least two axes")
     return swapaxes(x, -1, -2)
 
 
-def swapaxes(x: Any, a: int, b: int) -> Traced:
-    x = need_array(x, "swapaxes")
+def swapaxes(array: Any, a: int, b: int) -> Traced:
+    x = need_array(array, "swapaxes")
     order = list(range(x.ndim))
     p, q = one_axis(x, a, "swapaxes"), one_axis(x, b, "swapaxes")
     order[p], order[q] = q, p
     return permute_dims(x, order)
 
 
-def moveaxis(x: Any, source: Any, destination: Any) -> Traced:
-    x = need_array(x, "moveaxis")
+def moveaxis(array: Any, source: Any, destination: Any) -> Traced:
+    x = need_array(array, "moveaxis")
     sources = [one_axis(x, a, "moveaxis") for a in (source if isinstance(source, (tuple, list)) else (source,))]
     targets = [one_axis(x, a, "moveaxis") for a in (destination if isinstance(destination, (tuple, list)) else (destination,))]
     if len(set(sources)) != len(sources) or len(set(targets)) != len(targets) or len(sources) != len(targets):
@@ -53,8 +53,8 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Traced:
     return permute_dims(x, order)
 
 
-def expand_dims(x: Any, axis: Any = 0) -> Traced:
-    x = need_array(x, "expand_dims")
+def expand_dims(array: Any, axis: Any = 0) -> Traced:
+    x = need_array(array, "expand_dims")
     asked = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     rank = x.ndim + len(asked)
     new = {one_axis(x, a, "expand_dims", rank) for a in asked}
@@ -66,8 +66,8 @@ def expand_dims(x: Any, axis: Any = 0) -> Traced:
     return x.tracing.define("expand", x.dtype_name, shape, lambda *i: x.at(*(i[place] for place in kept)), weak=x.weak)
 
 
-def squeeze(x: Any, axis: Any = None) -> Traced:
-    x = need_array(x, "squeeze")
+def squeeze(array: Any, axis: Any = None) -> Traced:
+    x = need_array(array, "squeeze")
     gone = [a for a in range(x.ndim) if x.extents[a] == ONE] if axis is None else list(several_axes(x, axis, "squeeze"))
     for a in gone:
         if x.extents[a] != ONE:
@@ -93,8 +93,8 @@ def shape_terms(shape: Any, label: str) -> tuple[Term, ...]:
     return tuple(terms)
 
 
-def broadcast_to(x: Any, shape: Any) -> Traced:
-    x = need_array(x, "broadcast_to", shape if isinstance(shape, (tuple, list)) else (shape,))
+def broadcast_to(array: Any, shape: Any) -> Traced:
+    x = need_array(array, "broadcast_to", shape if isinstance(shape, (tuple, list)) else (shape,))
     target = shape_terms(shape, "broadcast_to")
     skip = len(target) - x.ndim
     fits = skip >= 0 and all(
@@ -109,8 +109,8 @@ def broadcast_to(x: Any, shape: Any) -> Traced:
     )  # fmt: skip
 
 
-def flip(x: Any, axis: Any = None) -> Traced:
-    x = need_array(x, "flip")
+def flip(array: Any, axis: Any = None) -> Traced:
+    x = need_array(array, "flip")
     turned = several_axes(x, axis, "flip")
 
     def value(*i: Term) -> Term:
