@@ -91,7 +91,7 @@ def _extreme(array: Any, axis: Any, keepdims: bool, initial: Any, label: str, mo
     if SORTS[x.dtype_name] == "int":
         raise UnsupportedError(f"{label} of integers with an initial value", "convert with astype(xp.float64) first")
     folded: Traced = elementwise(label, "number", op(label), (fold(x, axis, keepdims, label, x.dtype_name, monoid), initial))
-    return extreme
+    return folded
 
 
 def mean(array: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Traced:
@@ -118,7 +118,8 @@ def var(
 
 
 def std(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, correction: float = 0, ddof: float = 0) -> Traced:
-    return elementwise("sqrt", "real", op("sqrt"), (squared,))  # type: ignore[no-any-return]
+    root: Traced = elementwise("sqrt", "real", op("sqrt"), (var(x, axis, dtype, keepdims, correction, ddof),))
+    return root
 
 
 def cumulative_sum(x: Any, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Traced:

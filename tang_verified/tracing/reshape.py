@@ -69,7 +69,7 @@ def _infer(source: tuple[Term, ...], parts: tuple[Any, ...]) -> tuple[Term, ...]
             "write the size as a product in the spec, as in spec('n 4')",
         )
     missing: Term = Const(count // given)
-    for atom, times in sorted((atoms - known).items(), key=repr):
+    for atom, times in (atoms - known).items():
         for _ in range(times):
             missing = canonical(Op("mul", (missing, atom)))
     terms = list(rest)
