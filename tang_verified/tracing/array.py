@@ -86,6 +86,11 @@ class Traced(Operators):
     def __repr__(self) -> str:
         return f"Traced({self.tensor.name}, {show_shape(self.extents)}, {self.dtype_name})"
 
+    def __getattr__(self, name: str) -> Any:
+        from tang_verified.tracing.namespace import no_such
+
+        raise AttributeError(name) if name.startswith("_") else no_such(f"the method .{name}")
+
     def __len__(self) -> int:
         if not self.ndim:
             raise ControlFlowError("len of a scalar array", "use x.ndim")

@@ -137,6 +137,11 @@ class Operators:
     def __index__(self) -> int:
         raise self._refuse("an index or range()")
 
+    def __format__(self, how: str) -> str:
+        if how:
+            raise self._refuse("formatting")
+        return repr(self)
+
     def item(self) -> float:
         raise self._refuse("item()")
 

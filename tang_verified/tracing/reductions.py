@@ -112,9 +112,11 @@ def var(
     less = correction + ddof
     number = count(x, axis, "var")
     if less != int(less):
-        divisor: Term = Op("sub", (Op("real", (number,)), Const(Fraction(less))))
-        return _over(total, divisor, "var")
-    return _over(total, canonical(Op("sub", (number, Const(int(less))))), "var")
+        return _over(total, Op("sub", (Op("real", (number,)), Const(Fraction(less)))), "var")
+    divisor = canonical(Op("sub", (number, Const(int(less)))))
+    if not x.tracing.always(Op("le", (ZERO, divisor))):
+        divisor = Op("max", (divisor, ZERO))  # as NumPy: fewer elements than the correction give 0 / 0
+    return _over(total, divisor, "var")
 
 
 def std(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, correction: float = 0, ddof: float = 0) -> Traced:

@@ -52,6 +52,8 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any], type[TangError], str]
     "argmax": (lambda x: np.argmax(x, axis=1), X, UnsupportedError, r"argmax"),
     "sort": (lambda x: np.sort(x), X, UnsupportedError, r"sort is not supported.*nearest|tv\.comprehension"),
     "unknown xp": (lambda x: x.__array_namespace__().logsumexp(x), X, UnsupportedError, r"logsumexp.*supported: logaddexp"),
+    "unknown method": (lambda x: x.softmax(), X, UnsupportedError, r"method \.softmax is not supported"),
+    "format": (lambda x: f"{x.sum():.2f}", X, ControlFlowError, r"formatting of a traced"),
     "out": (lambda x: np.exp(x, out=x), X, UnsupportedError, r"exp.*out"),
     "asarray": (lambda x: np.asarray(x), X, ControlFlowError, r"np\.asarray of a traced"),
     "bool arithmetic": (lambda x, i, c: c - c, INT, DTypeError, r"sub of bool arrays.*& \|"),
