@@ -31,6 +31,7 @@ from tang_verified.semantics.terms import (
 class Choice:
     """Tile sizes that a search may vary. None: chosen here."""
 
+    style: str = "tiled"  # "tiled", "rows" or "plain": which of the forms below may be used
     rows: int | None = None
     columns: int | None = None
     tile: int | None = None
@@ -61,9 +62,9 @@ class Planner:
         return Kernel(self.d.tensor.name, self.program, tuple(used), (self.d.tensor.name,), tuple(body))
 
     def _body(self) -> list[Stmt]:
-        if not self.folds:
+        if not self.folds or self.choice.style == "plain":
             return self._direct()
-        found = self._contraction()
+        found = self._contraction() if self.choice.style == "tiled" else None
         if found is not None:
             return self._tiled(found)
         if self._along_output():
