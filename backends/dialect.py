@@ -72,8 +72,8 @@ class Dialect(Protocol):
     def grid(self, depth: int) -> list[str]:
         """What stands in front of a nest of `depth` loops whose iterations may run at once, inside a `region`."""
 
-    def region(self) -> str:
-        """The head of the block that parallel workers run."""
+    def region(self) -> list[str]:
+        """The head of the block that parallel workers run, up to its opening brace."""
 
     def private_array(self, dtype: DType, name: str, count: int) -> str:
         """A small array of constant size, local to a block."""

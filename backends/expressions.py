@@ -115,8 +115,8 @@ class Expressions:
         scope = context.scope
         bounds = [e for e in (extent, *inner) if not any(name.startswith(".") for name in self.uses(e))]
         unknown = [e for e in dict.fromkeys(bounds) if not scope.is_positive(e)]
-        text = self.value(extent, context).text
-        test = " && ".join(f"{self.value(e, context).text} > 0" for e in unknown)
+        text = self.bound(extent, context).text
+        test = " && ".join(f"{self.bound(e, context).text} > 0" for e in unknown)
         front = Scope(scope, conditional=bool(unknown), loop=True, positive=frozenset(unknown))
         variable = self.names.take(stem)
         with front.block(self.dialect.loop(variable, text), frozenset((variable,)), loop=True) as body:
@@ -127,6 +127,14 @@ class Expressions:
             scope.add("}")
         else:
             scope.nest(front.lines, 0)
+
+    def bound(self, extent: Term, context: Context) -> Value:
+        """A loop's bound, computed before the loop."""
+        value = self.value(extent, context)
+        if value.text.isidentifier() or value.text.isdigit():
+            return value
+        context.scope.memo[extent, ()] = self.name(context.scope, value)
+        return context.scope.memo[extent, ()]
 
     # Terms
 
@@ -162,8 +170,10 @@ class Expressions:
         return result
 
     def inlined(self, term: Term, result: Value) -> bool:
-        """Short integer arithmetic is written where it is used (unless it can leave a loop)."""
-        return isinstance(term, Op) and result.type[:2] == ("i64", 1) and self.safe(term) and len(result.text) < 40
+        """Short integer arithmetic and comparisons of it are written where they are used (unless they can leave a loop)."""
+        if not isinstance(term, Op) or result.type.width > 1 or not self.safe(term) or len(result.text) > 50:
+            return False
+        return result.type.kind == "i64" or (result.type.kind == "bool" and all(sort_of(a) != "real" for a in term.args))
 
     def expression(self, term: Term, context: Context) -> Value:
         match term:

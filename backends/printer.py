@@ -134,13 +134,12 @@ class _Printer(Assigns):
         region += [(depth, "}") for depth in reversed(range(len(heads)))]
         region += [(0, self.dialect.release(place.variable)) for place in self.hoisted.values()]
         self.parallel, self.hoisted = False, kept
-        head = self.dialect.region()
-        return [*scope.lines, *((0, text) for text in head.split("\n")[:-1]), (0, head.split("\n")[-1]),
-                *((level + 1, text) for level, text in region), (0, "}")]  # fmt: skip
+        heads = self.dialect.region()
+        return [*scope.lines, *((0, text) for text in heads), *((level + 1, text) for level, text in region), (0, "}")]
 
     def extent(self, scope: Scope, extent: Term) -> str:
         self._safe = {}
-        return self.value(extent, Context(scope)).text
+        return self.bound(extent, Context(scope)).text
 
     # Buffers
 

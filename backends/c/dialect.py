@@ -7,6 +7,7 @@ instructions.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from fractions import Fraction
@@ -80,7 +81,7 @@ class CDialect:
         if have.kind == want.kind and (have.width == 1 or have.kind != "bool" or have.bits == want.bits):
             return text
         if want.width == 1:
-            return f"({SCALARS[want.kind]}){text}"
+            return f"({SCALARS[want.kind]}){operand(text, 'neg')}"
         self.type(have)
         sign = "-" if have.kind == "bool" and want.kind != "bool" else ""
         return f"{sign}__builtin_convertvector({text}, {self.type(want)})"
@@ -89,18 +90,21 @@ class CDialect:
 
     def operation(self, name: str, args: Sequence[str], have: Type, want: Type) -> str:
         if name in INFIX:
-            text = f"{args[0]} {INFIX[name]} {args[1]}"
+            text = f"{operand(args[0], name)} {INFIX[name]} {operand(args[1], name, right=True)}"
             if want.kind != "bool" or want.width == 1:
-                return f"({text})" if want.kind == "i64" else text
+                return text
             lanes = Type("bool", have.width, 64 if have.kind in ("f64", "i64") else 32)
             return self.convert(f"({text})", lanes, want)
         if name in ("real", "trunc", "int"):
             return self.convert(args[0], have, want)
         if name in ("and", "or", "not"):
-            spelled = {"and": " & ", "or": " | "}.get(name)
-            return spelled.join(args) if spelled else f"{'!' if want.width == 1 else '~'}{args[0]}"
+            one = want.width == 1
+            if name == "not":
+                return f"{'!' if one else '~'}{operand(args[0], 'not')}"
+            sign = {"and": "&&", "or": "||"}[name]
+            return f" {sign if one else sign[0]} ".join(operand(arg, name) for arg in args)
         if name == "neg":
-            return f"-{args[0]}"
+            return f"-{operand(args[0], 'neg')}"
         if want.width == 1:
             return self._scalar(name, args, want)
         self.type(want)
@@ -192,8 +196,8 @@ class CDialect:
     def loop(self, axis: str, extent: str, unroll: bool = False) -> str:
         return f"for (int64_t {axis} = 0; {axis} < {extent}; ++{axis})"
 
-    def region(self) -> str:
-        return "#pragma omp parallel\n"
+    def region(self) -> list[str]:
+        return ["#pragma omp parallel", "{"]
 
     def grid(self, depth: int) -> list[str]:
         return [f"#pragma omp for schedule(dynamic){f' collapse({depth})' if depth > 1 else ''}"]
@@ -234,6 +238,25 @@ class CDialect:
         for k, (name, dtype, written) in enumerate(arrays):
             lines.append(f"  {'' if written else 'const '}{ELEMENTS[dtype]} *restrict {name} = array[{k}];")
         return "\n".join([*lines, *body, "  return failed;", "}", ""])
+
+
+STRENGTH = {"||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, "<=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
+NEEDS = {"or": 1, "and": 2, "eq": 3, "ne": 3, "lt": 4, "le": 4, "add": 5, "sub": 5, "mul": 6, "div": 6}
+
+
+def operand(text: str, parent: str, right: bool = False) -> str:
+    """The text, in brackets if its weakest outer operator binds less than its parent's."""
+    depth, weakest = 0, 9
+    for word in re.findall(r"[()\[\]{}]|[^\s()\[\]{}]+", text):
+        if word in "([{":
+            depth += 1
+        elif word in ")]}":
+            depth -= 1
+        elif depth == 0 and word in STRENGTH:
+            weakest = min(weakest, STRENGTH[word])
+    need = NEEDS.get(parent, 8)
+    tight = right and parent not in ("add", "and", "or")  # a - (b + c), a * (b * c) as the term has it
+    return f"({text})" if weakest < need or (tight and weakest == need) or text.startswith("-") else text
 
 
 def vector_name(kind: Type) -> str:
