@@ -18,7 +18,7 @@ from tang_verified.backends.assign import Assigns
 from tang_verified.backends.dialect import Dialect, Unsupported
 from tang_verified.backends.names import Names
 from tang_verified.backends.scopes import Context, Line, Scope, flatten
-from tang_verified.backends.storage import Memory, Registers, Variables
+from tang_verified.backends.storage import Again, Memory, Registers, Variables
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, For, Kernel, Stmt
 from tang_verified.semantics.program import BYTES, DType
@@ -33,7 +33,10 @@ def print_kernel(kernel: Kernel, dialect: Dialect) -> str:
     while True:
         registers.changed = False
         dialect.reset()
-        text = _Printer(kernel, dialect, registers).print()
+        try:
+            text = _Printer(kernel, dialect, registers).print()
+        except Again:
+            continue
         if not registers.changed:
             return text
 

@@ -4,7 +4,7 @@
 
 A register buffer becomes variables if all its accesses have constant indices, except for one lane axis (always of the
 same extent V, starting at multiples of V) in the last. Otherwise it is a small array. Which of these holds is known
-only when everything has been printed; so the printer prints again until nothing new is learnt (three times at most).
+only when everything has been printed; so the printer prints again until nothing new is learnt.
 """
 
 from __future__ import annotations
@@ -62,6 +62,10 @@ class Variables:
 Storage = Memory | Variables
 
 
+class Again(Exception):
+    """A register buffer turned out to need an array: print again."""
+
+
 class Registers:
     """What is known about each register buffer: its vector width, or that it must be an array."""
 
@@ -86,23 +90,22 @@ class Registers:
             if lane is not None and place == len(index) - 1 and atoms == {Var(lane.name): 1}:
                 wide = True
             elif atoms:
-                return self._give_up(name, index)
+                raise self._give_up(name)
             numbers.append(constant)
         if wide and lane is not None:
             if width == 1:
                 self.width[name], self.changed = lane.width, True
                 width = lane.width
             if width != lane.width or numbers[-1] % width:
-                return self._give_up(name, index)
+                raise self._give_up(name)
         if width == 1:
             return 1, tuple(numbers), None
         cell = (*numbers[:-1], numbers[-1] // width)
         return width, cell, None if wide else numbers[-1] % width
 
-    def _give_up(self, name: str, index: tuple[Term, ...]) -> tuple[int, tuple[int, ...], int | None]:
+    def _give_up(self, name: str) -> Again:
         self.arrays.add(name)
-        self.changed = True
-        return self.width[name], tuple(0 for _ in index), None  # this text is thrown away
+        return Again(name)
 
 
 def _tidy(term: Term) -> Term:

@@ -103,8 +103,9 @@ def lane_mask(relation: str, kind: Type) -> str:
 def any_lane(kind: Type) -> str:
     return f"""\
 {INLINE} int any_{name_of(kind)}({name_of(kind)} mask) {{
-  int64_t any = 0;
-  for (int l = 0; l < {kind.width}; ++l) any |= mask[l];
+  int{kind.bits}_t lanes[{kind.width}], any = 0;
+  memcpy(lanes, &mask, sizeof lanes);
+  for (int l = 0; l < {kind.width}; ++l) any |= lanes[l];
   return any != 0;
 }}"""
 
@@ -132,8 +133,9 @@ def vector(name: str, kind: Type) -> list[tuple[str, str]]:
     """A function on vectors and what it uses, as (name, text) in order of definition."""
     full = f"{name}_{name_of(kind)}"
     if name == "select":
-        mask = mask_of(kind)
-        return [(f"select_{mask[:3]}_{name_of(kind)}", _select(kind))]
+        mask = Type("bool", kind.width, kind.bits)
+        types = [(name_of(t), typedef(t)) for t in (kind, mask)]
+        return [*types, (f"select_{name_of(mask)[:3]}_{name_of(kind)}", _select(kind))]
     if name in ("max", "min") and kind.kind in ("f32", "f64"):
         return [*vector("select", _own_mask(kind)), (full, _extremum(name, kind))]
     if name in SCALAR:
