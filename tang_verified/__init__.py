@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tang_verified.spec import Spec, spec
+
 __version__ = "0.1.0"
 _HOME = {
-    "Spec": "spec",
     "TangError": "errors",
     "CompileError": "errors",
     "TraceError": "errors",
@@ -19,16 +20,14 @@ _HOME = {
     "compile": "compiler",
     "comprehension": "tracing.comprehension",
     "monoid": "tracing.comprehension",
-    "spec": "spec",
-    "trace": "trace",
+    "trace": "tracing.tracer",
 }
-__all__ = sorted(_HOME)
+__all__ = sorted([*_HOME, "Spec", "spec"])
 
 if TYPE_CHECKING:
     from tang_verified.compiler import compile
     from tang_verified.errors import CompileError, TangError, TraceError
-    from tang_verified.spec import Spec, spec
-    from tang_verified.trace import trace
+    from tang_verified.tracing.tracer import trace
     from tang_verified.tracing.comprehension import comprehension, monoid
 
 
