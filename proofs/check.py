@@ -66,3 +66,8 @@ def certify(traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], s
     if missing or program.outputs != traced.outputs:
         raise IllFormed(f"no kernel computes {missing or program.outputs}")
     return Certified(traced, tuple(steps), program, tuple(kernels), tuple(ledger.obligations), tuple(sorted(ledger.axioms)), _SEAL)
+
+
+def is_certified(value: object) -> bool:
+    """Whether a value came out of `certify`."""
+    return isinstance(value, Certified) and value.seal is _SEAL
