@@ -49,6 +49,10 @@ class Scope:
         point = tuple(Var(axis.name) for axis in axes)
         return Scope(self.facts + domain_facts(axes, guard), (*self.points, point))
 
+    def without_folds(self) -> Scope:
+        """The facts that mention no fold: what is shown of a fold must not wait for what is shown of itself."""
+        return Scope(tuple(f for f in self.facts if not outer_folds(f)), self.points)
+
     def at(self, point: tuple[Term, ...]) -> Scope:
         return Scope(self.facts, (*self.points, point))
 

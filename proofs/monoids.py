@@ -72,6 +72,7 @@ class MonoidFacts:
         """What a real fold can never be, as far as it can be shown here."""
         if sort_of(fold) != "real" or len(fold.body) != 1:
             return UNKNOWN
+        scope = scope.without_folds()
         key = (alpha(canonical(fold)), scope.facts, scope.points)
         memory = self.ledger.kinds
         if key not in memory:

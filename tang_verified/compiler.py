@@ -191,10 +191,11 @@ def derive_and_certify(
     from tang_verified.passes.derive import derive
     from tang_verified.passes.schedule.search import certified_plan
 
-    derived = timings.measure("derive", lambda: derive(program))
+    tried: list[Any] = []
+    derived = timings.measure("derive", lambda: derive(program, tried))
     target = get(backend).target()
     certified, notes = timings.measure("certify", lambda: certified_plan(program, derived, target, dict(schedule or {})))
-    return certified, (*derived.notes, *notes)
+    return certified, (*map(str, tried), *notes)
 
 
 def compile(

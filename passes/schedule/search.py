@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tang_verified.passes.derive import Derived
 from tang_verified.passes.schedule.plan import Choice, plan
 from tang_verified.passes.schedule.target import Target
 from tang_verified.proofs.check import Certified, certify
 from tang_verified.proofs.ledger import Refused
+from tang_verified.proofs.steps import Step
 from tang_verified.semantics.program import Program
 from tang_verified.semantics.terms import IllFormed
 
@@ -16,16 +16,17 @@ STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
 
 
 def certified_plan(
-    traced: Program, derived: Derived, target: Target, schedule: dict[str, Any]
+    traced: Program, derived: tuple[Program, tuple[Step, ...]], target: Target, schedule: dict[str, Any]
 ) -> tuple[Certified, tuple[str, ...]]:
     """The first style whose kernels are proved, and what was refused before it."""
+    program, steps = derived
     notes: list[str] = []
     refusal: Exception | None = None
     for style in STYLES:
-        choices = {name: Choice(**{"style": style, **options}) for name, options in _all(derived.program, schedule).items()}
+        choices = {name: Choice(**{"style": style, **options}) for name, options in _all(program, schedule).items()}
         try:
-            kernels = plan(derived.program, target, choices)
-            return certify(traced, derived.steps, kernels), tuple(notes)
+            kernels = plan(program, target, choices)
+            return certify(traced, steps, kernels), tuple(notes)
         except (Refused, IllFormed, LookupError) as problem:
             notes.append(f"schedule {style}: {problem}")
             refusal = problem
