@@ -1,8 +1,8 @@
 """Compile printed C, keep it on disk, call it with NumPy arrays.
 
-    text = print_kernel(kernel, CDialect())
-    function = load(text, kernel.name, dtypes)
-    function([n, m], [x, out])
+text = print_kernel(kernel, CDialect())
+function = load(text, kernel.name, dtypes)
+function([n, m], [x, out])
 """
 
 from __future__ import annotations
@@ -56,12 +56,7 @@ def load(source: str, name: str, dtypes: Sequence[DType] | None = None) -> CFunc
     key = cache.key_of(source, "\0".join(found.command), "\0".join(found.flags), found.version, found.processor)
 
     def build(target: Path) -> None:
-        text = target.with_suffix(".c")
-        try:
-            text.write_text(source)
-            run([*found.command, *found.flags, "-o", str(target), str(text), "-lm"])
-        finally:
-            text.unlink(missing_ok=True)
+        run([*found.command, *found.flags, "-o", str(target), "-xc", "-", "-lm"], source)
 
     path = cache.fetch(key, build)
     library = ctypes.CDLL(str(path))

@@ -20,7 +20,21 @@ from tang_verified.semantics.build import canonical, iadd, imul, integer, lt, op
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, For, Kernel, Loop
 from tang_verified.semantics.program import Def, DType, Program, Size, Tensor, check_program
 from tang_verified.semantics.terms import (
-    ADD, FALSE, TRUE, Axis, Const, Fold, Op, Read, Sym, Term, Var, ZERO, rebuild, children, substitute,
+    ADD,
+    FALSE,
+    TRUE,
+    ZERO,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Sym,
+    Term,
+    Var,
+    children,
+    rebuild,
+    substitute,
 )  # fmt: skip
 
 MARGIN = 64
@@ -40,7 +54,10 @@ def for_(name: str, extent: int | Term, kind: str, *body: object) -> For:
 
 
 def kernel(
-    sizes: Sequence[str], inputs: dict[str, tuple[DType, Sequence[Term]]], outputs: dict[str, tuple[DType, Sequence[Term]]], *body: object
+    sizes: Sequence[str],
+    inputs: dict[str, tuple[DType, Sequence[Term]]],
+    outputs: dict[str, tuple[DType, Sequence[Term]]],
+    *body: object,
 ) -> Kernel:
     """A kernel whose program's definitions are placeholders: the C backend does not look at them."""
     blank: dict[str, Term] = {"float16": Const(Fraction(0)), "float32": Const(Fraction(0)), "float64": Const(Fraction(0)),
