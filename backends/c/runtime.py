@@ -11,7 +11,6 @@ import ctypes
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -71,17 +70,11 @@ def load_kernel(kernel: Kernel, source: str) -> CFunction:
     return load(source, kernel.name, [kernel.program.tensor(name).dtype for name in (*kernel.reads, *kernel.outputs)])
 
 
-@lru_cache(maxsize=16)
-def _vector_bytes() -> int:
-    macros = compiler().macros
-    if "__AVX512F__" in macros:
-        return 64
-    return 32 if "__AVX2__" in macros or "__AVX__" in macros else 16
-
-
 def lanes(dtype: DType) -> int:
     """How many numbers a statement of this target dtype computes at once (half precision computes in single)."""
-    return _vector_bytes() // max(BYTES[dtype], 4)
+    macros = compiler().macros
+    size = 64 if "__AVX512F__" in macros else 32 if macros & {"__AVX2__", "__AVX__"} else 16
+    return size // max(BYTES[dtype], 4)
 
 
 def threads() -> int:

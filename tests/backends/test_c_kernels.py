@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tang_verified.backends.c.compiler import CompilerError, compiler
 from tang_verified.backends.c.dialect import CDialect
 from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.printer import print_kernel
@@ -232,6 +233,34 @@ def test_both_components_are_computed_together() -> None:
     (y,) = run_c(test, x.shape, x)
     close(y, x.max(1) * x.argmax(1))
     assert print_kernel(test, CDialect()).count("for (int64_t k") == 1
+
+
+def test_fields_that_exchange_their_values() -> None:
+    """(a0, a1) ⊕ (b0, b1) = (b0 + a1, a0): the second field is the first's old value. Fibonacci with zero bodies."""
+    a0, a1, b0 = Sym("a0", "real"), Sym("a1", "real"), Sym("b0", "real")
+    step = Monoid("step", (real(1), REAL_ZERO), (op("add", b0, op("add", a0, a1)), a0), commutative=False)
+    fold = Fold(step, (Axis("k", n),), TRUE, (REAL_ZERO, REAL_ZERO), 1)
+    test = kernel(["n"], {"x": ("float32", [n])}, {"y": ("float32", [integer(1)])}, Assign((), "y", (integer(0),), fold))
+    (y,) = run_c(test, [10], f32(10))
+    np.testing.assert_array_equal(y, [55])
+
+
+@pytest.mark.parametrize("flag", ["-mno-avx512f", "-mno-avx"])
+def test_narrower_processors(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text is the same; other branches of its `#if`s are compiled."""
+    monkeypatch.setenv("CC", " ".join([*compiler().command, flag]))
+    try:
+        compiler()
+    except CompilerError:
+        pytest.skip(f"this compiler does not know {flag}")
+    for dtype in ("float16", "float32", "float64"):
+        x = f32(53).astype(dtype)
+        for width in (4, 8, 16):
+            (y,) = run_c(elementwise(lambda a: op("max", op("exp", a), real(1)), dtype, width=width), [53], x)
+            close(y, np.maximum(np.exp(x.astype(float)), 1), 2e-3 if dtype == "float16" else 2e-7)
+    a, b = f32(13, 37), f32(37, 50)
+    (y,) = run_c(matmul(6, 1), (13, 50, 37), a, b)
+    close(y, a.astype(float) @ b.astype(float))
 
 
 def softmax(scope: str, rows_: int = 2):  # type: ignore[no-untyped-def]
