@@ -1,6 +1,7 @@
 """Random statements against the harness's interpreter: guards, masks, folds in folds, copies, lanes, all kinds mixed.
 
-Every read lies in its array only under the conditions around it; a read that escapes them brings in a margin's nan.
+Every read lies in its array only under the conditions around it; one that escapes them kills the process
+(see `harness.guarded`).
 """
 
 from __future__ import annotations
