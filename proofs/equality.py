@@ -139,7 +139,8 @@ class Equality:
         """An encoder, and the scope's facts in it together with bounds of the max and min folds that occur."""
         encoder = Encoder(known=lambda fold: self.monoids.kind(fold, scope), finite=self.ledger.finite)
         facts: list[object] = conjunction(encoder, scope.facts)
-        folds = list({alpha(f): f for t in (*terms, *scope.facts) for f in outer_folds(t)}.values())
+        sources = tuple(terms) if self.ledger.finding else (*terms, *scope.facts)  # while a kind is found out: no further
+        folds = list({alpha(f): f for t in sources for f in outer_folds(t)}.values())
         for fold in folds:
             facts += self._bounds(encoder, fold, scope)
         for a in folds:

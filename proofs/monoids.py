@@ -72,12 +72,19 @@ class MonoidFacts:
         """What a real fold can never be, as far as it can be shown here."""
         if sort_of(fold) != "real" or len(fold.body) != 1:
             return UNKNOWN
-        key = (alpha(canonical(fold)), scope.facts, scope.points)
-        memory = self.ledger.kinds
-        if key not in memory:
-            memory[key] = UNKNOWN  # while it is being found out, nothing is known
+        shape = alpha(canonical(fold))
+        key = (shape, scope.facts, scope.points)
+        memory, finding = self.ledger.kinds, self.ledger.finding
+        if key in memory:
+            return memory[key]
+        if shape in finding:  # asked for again on the way, as a fact about the fold itself does: nothing is known yet
+            return UNKNOWN
+        finding.add(shape)
+        try:
             with self.ledger.lemma():
                 memory[key] = self._find_kind(fold, scope)
+        finally:
+            finding.discard(shape)
         return memory[key]
 
     def _find_kind(self, fold: Fold, scope: Scope) -> Kind:
