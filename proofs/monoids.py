@@ -108,12 +108,16 @@ class MonoidFacts:
         return UNKNOWN
 
     def _closed(self, monoid: Monoid, kind: Kind) -> bool:
-        sorts = [sort_of(t) for t in monoid.identity]
-        encoder = Encoder()
-        states = [[encoder.encode(Sym(f"{n}{k}", s)) for k, s in enumerate(sorts)] for n in "ab"]
-        given = [never(x, kind) for state in states for x in state if isinstance(x, Extended)]
-        result = encoder.encode(monoid.combine[0])
-        return self.shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, never(result, kind), monoid.name)
+        """Whether combine keeps a property. Remembered by the monoid itself: a name may be shared."""
+        key = (monoid, kind)
+        if key not in self.ledger.laws:
+            sorts = [sort_of(t) for t in monoid.identity]
+            encoder = Encoder()
+            states = [[encoder.encode(Sym(f"{n}{k}", s)) for k, s in enumerate(sorts)] for n in "ab"]
+            given = [never(x, kind) for state in states for x in state if isinstance(x, Extended)]
+            claim = never(encoder.encode(monoid.combine[0]), kind)
+            self.ledger.laws[key] = self.shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, claim, monoid.name)
+        return self.ledger.laws[key]
 
     def _closed_identity(self, monoid: Monoid, kind: Kind) -> bool:
         claim = never(Encoder().encode(monoid.identity[0]), kind)  # about a constant: it simplifies to true or false
@@ -132,18 +136,12 @@ class MonoidFacts:
             return False
 
     def shows(self, name: str, encoder: Encoder, facts: list[Any], claim: Any, text: str) -> bool:
-        key = (name, text) if name.startswith("monoid/") else None
-        if key is not None and key in self.ledger.laws:
-            return self.ledger.laws[key]
         try:
             with self.ledger.trial(), self.ledger.lemma():
                 self.ledger.valid(name, encoder, facts, claim, text)
-            answer = True
+            return True
         except Refused:
-            answer = False
-        if key is not None:
-            self.ledger.laws[key] = answer
-        return answer
+            return False
 
     def homomorphism(
         self, name: str, kept: Term, olds: list[Fold], part: tuple[Term, ...], whole: Fold, bodies: list[Term],
