@@ -47,8 +47,8 @@ def certify(traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], s
     ledger = Ledger(traced, solver)
     check_bounds(ledger, traced)
     program = traced
-    for step in steps:
-        program = check_step(ledger, program, step)
+    for number, step in enumerate(steps, 1):
+        program = check_step(ledger, program, step, number)
     done: list[str] = []
     for kernel in kernels:
         if kernel.program != program:

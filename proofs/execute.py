@@ -79,6 +79,7 @@ class Execution:
         scope = Scope(self.ledger.base)
         self.block(self.kernel.body, Frame((), scope, Ranges.of(self.program.sizes)))
         for name, writes in self.outputs.items():
+            self.ledger.place = f"kernel {self.kernel.name}/{name}"
             tensor = self.program.tensor(name)
             self._covered(name, tensor.shape, writes, scope)
 
@@ -104,7 +105,7 @@ class Execution:
             del self.cells[name]
 
     def _at(self, target: str, number: int) -> None:
-        self.ledger.place = f"{self.kernel.name}/{target}:{number}"
+        self.ledger.place = f"kernel {self.kernel.name}/{target}:{number}"
 
     def _declare(self, statement: Alloc, frame: Frame) -> None:
         buffer = statement.buffer
@@ -131,7 +132,7 @@ class Execution:
             raise IllFormed("lanes are axes of an assignment, not of a loop")
         if loop.carried and loop.kind != "seq" and loop.kind != "unroll":
             raise self.ledger.refuse("no-race/carried", f"parallel loop {loop.axis.name} carries a buffer", "disproved")
-        place = f"{self.kernel.name}/for {loop.axis.name}"
+        place = f"kernel {self.kernel.name}/for {loop.axis.name}"
         self.ledger.place = place
         self.ledger.holds("carried/extent", frame.scope.facts, Op("le", (Const(0), loop.axis.extent)))
         for carried in loop.carried:

@@ -40,9 +40,9 @@ class Step:
     note: str = ""
 
 
-def check_step(ledger: Ledger, program: Program, step: Step) -> Program:
-    """The program after the step, every obligation discharged; else `Refused` or `IllFormed`."""
-    ledger.place = f"{step.tensor}/{step.rule}"
+def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) -> Program:
+    """The program after the step, every obligation discharged; else `Refused` or `IllFormed`. `number` is for the reader."""
+    ledger.place = f"step {number}/{step.tensor}/{step.rule}"
     if step.rule == "drop":
         return _drop(ledger, program, step)
     if step.before is None or step.after is None:
@@ -106,7 +106,7 @@ def enter(ledger: Ledger, term: Term, number: int, scope: Scope, taken: set[str]
 def check_bounds(ledger: Ledger, program: Program) -> None:
     """Every read of every definition lies within its tensor, under the conditions above it."""
     for d in program.defs:
-        ledger.place = d.tensor.name
+        ledger.place = f"program/{d.tensor.name}"
         start = Scope(ledger.base).over(tuple(Axis(n, e) for n, e in zip(d.axes, d.tensor.shape, strict=True)))
         seen: set[tuple[Term, Scope]] = set()
 
@@ -135,7 +135,7 @@ def check_finite(ledger: Ledger, program: Program, names: tuple[str, ...]) -> No
     equality = Equality(ledger)
     for name in names:
         d = program.definition(name)
-        ledger.place = name
+        ledger.place = f"program/{name}"
         scope = Scope(ledger.base).over(tuple(Axis(n, e) for n, e in zip(d.axes, d.tensor.shape, strict=True)))
         if equality.finite("value/finite", d.value, scope):
             ledger.finite |= {name}
