@@ -4,7 +4,7 @@
     pointwise   equal for all values of their reads and folds (Z3)
     reindex     ⊕_{x∈X} f(x) = ⊕_{y∈Y} g(y): a map φ, one-to-one where it lands in Y and onto Y; f is the identity
                 wherever φ lands outside Y (identity padding); f(x) = g(φ(x)) elsewhere
-    extend      H(⊕_{D} f) ⊕ r = ⊕_{E} g: H is a homomorphism, D ⊆ E, H(f(x)) = g(x) on D, r = ⊕_{E \\ D} g
+    extend      H(⊕_D f, ⊕_D f', …) ⊕ r = ⊕_E g: H is a homomorphism, D ⊆ E, H(f(x), …) = g(x) on D, r = ⊕_{E \\ D} g
                 (with H the identity: splitting a fold; with no r: distributing; with both: re-basing a running fold)
 
 Which lemma is tried, and which φ, is only search: whatever it proposes, the obligations decide.
@@ -255,44 +255,60 @@ class Equality:
             self.equal(f"{name}/identity-padding", body, identity, scope)
 
     def extend(self, name: str, a: Term, b: Fold, scope: Scope) -> None:
-        """The lemma `extend`: a = H(⊕_D f) ⊕ r and b = ⊕_E g; see the module's docstring."""
+        """The lemma `extend`: a = H(⊕_D f, …) ⊕ r and b = ⊕_E g; see the module's docstring."""
         ledger = self.ledger
         if len(b.monoid.identity) != 1:
             raise ledger.refuse(f"{name}/extend", "the monoid has several fields")
         laws = self.monoids.laws(b.monoid)
         for kept, rest in splits(a, b):
-            for old in outer_folds(kept):
-                if old.monoid != b.monoid or len(old.axes) != len(b.axes):
-                    continue
-                if not laws.commutative and rest is not None:
-                    continue
-                if self._attempt_extension(name, kept, old, rest, b, scope):
+            if rest is not None and not laws.commutative:
+                continue
+            for olds in self._alike([f for f in outer_folds(kept) if f.monoid == b.monoid and len(f.axes) == len(b.axes)]):
+
+                def lemma(name: str, _: Term, __: Term, scope: Scope, olds: list[Fold] = olds, kept: Term = kept,
+                          rest: Term | None = rest) -> None:  # fmt: skip
+                    self._extension(name, kept, olds, rest, b, scope)
+
+                if self._attempt(lemma, name, kept, b, scope):
                     return
         raise ledger.refuse(f"{name}/extend", f"{show(a)} is no extension of a part of {show(b)}")
 
-    def _attempt_extension(self, name: str, kept: Term, old: Fold, rest: Term | None, b: Fold, scope: Scope) -> bool:
-        def lemma(name: str, _: Term, __: Term, scope: Scope) -> None:
-            self._extension(name, kept, old, rest, b, scope)
+    def _alike(self, folds: list[Fold]) -> list[list[Fold]]:
+        """Sets of folds over one domain to take as the states of H: all of them, all but one, or one."""
+        groups: dict[Term, list[Fold]] = {}
+        for fold in folds:
+            bare = alpha(canonical(Fold(fold.monoid, fold.axes, fold.guard, fold.monoid.identity)))
+            groups.setdefault(bare, []).append(fold)
+        out: dict[tuple[Fold, ...], None] = {}
+        for group in groups.values():
+            out[tuple(group)] = None
+            out.update({tuple(f for f in group if f is not left_out): None for left_out in group if len(group) > 1})
+            out.update({(fold,): None for fold in group})
+        return [list(chosen) for chosen in out]
 
-        return self._attempt(lemma, name, kept, b, scope)
-
-    def _extension(self, name: str, kept: Term, old: Fold, rest: Term | None, b: Fold, scope: Scope) -> None:
-        ledger = self.ledger
-        whole, moved = self.apart(b), self.apart(old)
-        renaming = {axis.name: Var(own.name) for axis, own in zip(moved.axes, whole.axes, strict=True)}
-        extents = tuple(Axis(o.name, canonical(substitute(m.extent, renaming))) for m, o in zip(moved.axes, whole.axes, strict=True))
-        part = domain_facts(extents, canonical(substitute(moved.guard, renaming)))
+    def _extension(self, name: str, kept: Term, olds: list[Fold], rest: Term | None, b: Fold, scope: Scope) -> None:
+        ledger, whole = self.ledger, self.apart(b)
+        moved = [self._onto_axes(old, whole) for old in olds]
+        part = domain_facts(moved[0].axes, moved[0].guard)
         all_ = domain_facts(whole.axes, whole.guard)
         ledger.holds(f"{name}/part", (*scope.facts, *part), conj(*all_))
-        bodies = substitute(moved.body[0], renaming)
         inside = Scope((*scope.facts, *part, *all_), (*scope.points, tuple(Var(axis.name) for axis in whole.axes)))
-        transform = self.monoids.homomorphism(f"{name}/homomorphism", kept, old, part, whole, bodies, inside, scope)
+        bodies = [m.body[0] for m in moved]
+        transform = self.monoids.homomorphism(f"{name}/homomorphism", kept, olds, part, whole, bodies, inside, scope)
         self.equal(f"{name}/element", transform(bodies), whole.body[0], inside)
         if rest is None:
             ledger.holds(f"{name}/whole", (*scope.facts, *all_), conj(*part))
             return
         beyond = conj(whole.guard, Op("not", (conj(*part),)))
         self.equal(f"{name}/rest", rest, Fold(whole.monoid, whole.axes, beyond, whole.body), scope)
+
+    def _onto_axes(self, fold: Fold, whole: Fold) -> Fold:
+        """The fold with its axes named as those of `whole`, one by one."""
+        moved = self.apart(fold)
+        names: dict[str, Term] = {m.name: Var(w.name) for m, w in zip(moved.axes, whole.axes, strict=True)}
+        axes = tuple(Axis(w.name, canonical(substitute(m.extent, names))) for m, w in zip(moved.axes, whole.axes, strict=True))
+        body = tuple(canonical(substitute(f, names)) for f in moved.body)
+        return Fold(moved.monoid, axes, canonical(substitute(moved.guard, names)), body, moved.component)
 
     def apart(self, fold: Fold) -> Fold:
         """The fold with axes that occur nowhere else."""

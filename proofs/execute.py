@@ -216,11 +216,14 @@ class Execution:
             raise self.ledger.refuse("cover/whole", f"{statement.target} is assigned under a guard", "disproved")
         own = tuple(loop.axis for loop in statement.loops)
         self._covered(statement.target, cell.buffer.shape, [Write(own, domain_facts(own), index)], self._outside(frame))
-        if statement.claim is not None:
+        if statement.claim is not None:  # it may name buffers, and is never run: only its buffer reads are resolved
             outer = {n: bound for n, bound in frame.ranges.bounds.items() if n not in {axis.name for axis in own}}
-            self._claim_names(statement.claim, cell.buffer, replace(frame, ranges=Ranges(outer)), ())
-            self.equality.equal(f"value/{statement.target}", value, apply(statement.claim, index), frame.scope)
-            cell.content = statement.claim
+            self._claim_names(statement.claim, cell.buffer, replace(frame, ranges=Ranges(outer)), (), buffers=True)
+            box = tuple(Axis(n, e) for n, e in zip(statement.claim.index, cell.buffer.shape, strict=True))
+            around = Frame(frame.loops, self._outside(frame).given(*domain_facts(box)), Ranges(outer).all_over(self.ledger, box))
+            claim = Claim(statement.claim.index, self.resolve(statement.claim.value, around, statement, executed=False))
+            self.equality.equal(f"value/{statement.target}", value, apply(claim, index), frame.scope)
+            cell.content = claim
             return
         plain = tuple(i.name for i in index if isinstance(i, Var))
         if len(plain) != len(index) or set(plain) != {axis.name for axis in own}:
@@ -283,11 +286,16 @@ class Execution:
 
     # -- terms ------------------------------------------------------------------------------------------------------
 
-    def resolve(self, term: Term, frame: Frame, statement: Assign) -> Term:
-        """The term with every read of a buffer replaced by the buffer's content; every read is shown to be in bounds."""
+    def resolve(self, term: Term, frame: Frame, statement: Assign, *, executed: bool = True) -> Term:
+        """The term with every read of a buffer replaced by the buffer's content; every read is shown to be in bounds.
+
+        A claim is not executed: its reads of tensors are mathematics only, and need no bounds.
+        """
+        if not executed and not any(r.tensor in self.cells for r in reads(term)):
+            return term
         match term:
             case Read():
-                return self._read(term, frame, statement)
+                return self._read(term, frame, statement, executed)
             case Fold():
                 for axis in term.axes:
                     self._new_name(axis.name, frame, tuple(loop.axis.name for loop in statement.loops))
@@ -295,31 +303,33 @@ class Execution:
                 axes = []
                 for axis in term.axes:
                     inner = replace(inner, ranges=inner.ranges.over(self.ledger, axis))
-                    axes.append(Axis(axis.name, self.resolve(axis.extent, frame, statement)))
+                    axes.append(Axis(axis.name, self.resolve(axis.extent, frame, statement, executed=executed)))
                 nested = For(axes[0], "seq", ()) if axes else None
                 inner = replace(inner, scope=inner.scope.over(axes))
-                guard = self.resolve(term.guard, inner, statement)
+                guard = self.resolve(term.guard, inner, statement, executed=executed)
                 inner = replace(inner, scope=inner.scope.given(guard))
                 if nested is not None:  # names bound here may not be bound again inside
                     inner = replace(inner, ranges=inner.ranges.bind(tuple(axis.name for axis in axes)))
                 return Fold(term.monoid, tuple(axes), guard,
-                            tuple(self.resolve(b, inner, statement) for b in term.body), term.component)  # fmt: skip
+                            tuple(self.resolve(b, inner, statement, executed=executed) for b in term.body), term.component)  # fmt: skip
             case Op("select", (c, a, b)):
-                condition = self.resolve(c, frame, statement)
+                condition = self.resolve(c, frame, statement, executed=executed)
                 yes = replace(frame, scope=frame.scope.given(condition))
                 no = replace(frame, scope=frame.scope.given(canonical(Op("not", (condition,)))))
-                return Op("select", (condition, self.resolve(a, yes, statement), self.resolve(b, no, statement)))
+                a, b = (self.resolve(x, f, statement, executed=executed) for x, f in ((a, yes), (b, no)))
+                return Op("select", (condition, a, b))
             case _:
                 if sort_of(term) == "int":
                     frame.ranges.limit(self.ledger, term)
-                parts = tuple(self.resolve(part, frame, statement) for part in children(term))
+                parts = tuple(self.resolve(part, frame, statement, executed=executed) for part in children(term))
                 return rebuild(term, parts) if parts else term
 
-    def _read(self, term: Read, frame: Frame, statement: Assign) -> Term:
-        index = tuple(self.resolve(i, frame, statement) for i in term.index)
+    def _read(self, term: Read, frame: Frame, statement: Assign, executed: bool) -> Term:
+        index = tuple(self.resolve(i, frame, statement, executed=executed) for i in term.index)
         if term.tensor in self.tensors:
             check_read(term, self.tensors, statement.target)
-            self._in_box(term.tensor, self.tensors[term.tensor].shape, index, frame)
+            if executed:
+                self._in_box(term.tensor, self.tensors[term.tensor].shape, index, frame)
             return Read(term.tensor, index, term.sort)
         if term.tensor not in self.cells:
             raise IllFormed(f"{statement.target}: reads unknown {term.tensor!r}")
@@ -328,7 +338,7 @@ class Execution:
             raise IllFormed(f"{statement.target}: reads {term.tensor} as {term.sort}")
         if cell.content is None:
             raise self.ledger.refuse("stage/defined", f"{term.tensor} is read before it is written whole", "disproved")
-        if term.tensor == statement.target and tuple(map(canonical, term.index)) != tuple(map(canonical, statement.index)):
+        if executed and term.tensor == statement.target and tuple(map(canonical, term.index)) != tuple(map(canonical, statement.index)):
             raise self.ledger.refuse("stage/own-cell", f"{term.tensor} reads a cell that it writes elsewhere", "disproved")
         self._in_box(term.tensor, cell.buffer.shape, index, frame)
         return apply(cell.content, index)
@@ -345,14 +355,17 @@ class Execution:
             raise IllFormed(f"unbound {sorted(loose)} in {show(term)}")
         sort_of(term)
 
-    def _claim_names(self, claim: Claim, buffer: Buffer, frame: Frame, more: tuple[str, ...]) -> None:
+    def _claim_names(
+        self, claim: Claim, buffer: Buffer, frame: Frame, more: tuple[str, ...], *, buffers: bool = False
+    ) -> None:
         if len(claim.index) != len(buffer.shape) or len(set(claim.index)) != len(claim.index):
             raise IllFormed(f"claim on {buffer.name}: {len(claim.index)} index names for rank {len(buffer.shape)}")
         if set(claim.index) & (set(frame.ranges.bounds) | set(more)):
             raise IllFormed(f"claim on {buffer.name}: an index bears the name of a loop or size")
         self._bound_names(claim.value, frame, (*more, *claim.index))
         for read in reads(claim.value):
-            check_read(read, self.tensors, f"claim on {buffer.name}")
+            if read.tensor not in self.cells or not buffers:
+                check_read(read, self.tensors, f"claim on {buffer.name}")
         if sort_of(claim.value) != SORTS[buffer.dtype]:
             raise IllFormed(f"claim on {buffer.name}: sort {sort_of(claim.value)}, dtype {buffer.dtype}")
 

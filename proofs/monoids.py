@@ -7,7 +7,7 @@ element, and passes through combine. The properties used are conjunctions of "ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -137,33 +137,41 @@ class MonoidFacts:
         return answer
 
     def homomorphism(
-        self, name: str, kept: Term, old: Fold, part: tuple[Term, ...], whole: Fold, body: Term, inside: Scope, scope: Scope
-    ) -> Callable[[Term], Term]:
-        """Show that H = (old ↦ kept) is one, and return it as a function of terms.
+        self, name: str, kept: Term, olds: list[Fold], part: tuple[Term, ...], whole: Fold, bodies: list[Term],
+        inside: Scope, scope: Scope,
+    ) -> Callable[[Sequence[Term]], Term]:  # fmt: skip
+        """Show that H = (olds ↦ kept) is one, and return it as a function of terms.
 
-        H(u ⊕ v) = H(u) ⊕ H(v) for all states u, v (finite ones when every element is finite and ⊕ keeps that), and
-        H(id) = id unless the part is never empty.
+        H(u ⊕ v, …) = H(u, …) ⊕ H(v, …) for all states (finite ones when every element is finite and ⊕ keeps that), and
+        H(id, …) = id unless the part is never empty.
         """
-        sort = sort_of(old)
+        monoid, sort = olds[0].monoid, sort_of(olds[0])
 
-        def transform(value: Term) -> Term:
-            return replace_everywhere(kept, old, value)
+        def transform(values: Sequence[Term]) -> Term:
+            term = kept
+            marks = [Sym(f"h{k}", sort) for k in range(len(olds))]
+            for old, mark in zip(olds, marks, strict=True):
+                term = replace_everywhere(term, old, mark)
+            return _fill(term, {mark.name: value for mark, value in zip(marks, values, strict=True)})
 
-        if transform(Sym("u0", sort)) == Sym("u0", sort):
+        us = [Sym(f"u{k}", sort) for k in range(len(olds))]
+        vs = [Sym(f"v{k}", sort) for k in range(len(olds))]
+        if len(olds) == 1 and transform(us) == us[0]:
             return transform
-        u, v = Sym("u0", sort), Sym("v0", sort)
-        joined = combine(old.monoid, (u,), (v,))[0]
-        apart = combine(old.monoid, (transform(u),), (transform(v),))[0]
-        encoder, facts = self.equality.problem(scope, (joined, apart, transform(joined)))
-        if sort == "real" and self.equality.finite("element/finite", body, inside) and self._closed(old.monoid, FINITE):
-            facts += [encoder.encode(u).finite, encoder.encode(v).finite]
-        x, y = encoder.encode(transform(joined)), encoder.encode(apart)
+        joined = transform([combine(monoid, (u,), (v,))[0] for u, v in zip(us, vs, strict=True)])
+        apart = combine(monoid, (transform(us),), (transform(vs),))[0]
+        encoder, facts = self.equality.problem(scope, (joined, apart))
+        if sort == "real" and self._closed(monoid, FINITE) and all(
+            self.equality.finite("element/finite", body, inside) for body in bodies
+        ):
+            facts += [encoder.encode(state).finite for state in (*us, *vs)]
+        x, y = encoder.encode(joined), encoder.encode(apart)
         claim = same(x, y) if isinstance(x, Extended) else x == y
-        self.ledger.valid(f"{name}/combine", encoder, facts, claim, f"{show(transform(joined))} = {show(apart)}")
-        identity = old.monoid.identity[0]
+        self.ledger.valid(f"{name}/combine", encoder, facts, claim, f"{show(joined)} = {show(apart)}")
+        identity = monoid.identity[0]
         try:
             with self.ledger.trial():
-                self.equality.equal(f"{name}/identity", transform(identity), identity, scope)
+                self.equality.equal(f"{name}/identity", transform([identity] * len(olds)), identity, scope)
         except Refused:
             from tang_verified.semantics.sets import is_affine
 

@@ -6,7 +6,7 @@ The bodies are walked side by side; where b's index says `j` and a's says `16 t 
 from __future__ import annotations
 
 from tang_verified.semantics.build import canonical, from_linear, linear
-from tang_verified.semantics.terms import Fold, Op, Term, Var, children, free_vars, sort_of, substitute
+from tang_verified.semantics.terms import Fold, Op, Term, Var, children, free_vars, reads, sort_of, substitute
 
 
 def propose_map(a: Fold, b: Fold) -> tuple[Term, ...] | None:
@@ -15,12 +15,29 @@ def propose_map(a: Fold, b: Fold) -> tuple[Term, ...] | None:
     found: dict[str, Term] = {}
     for f, g in zip(a.body, b.body, strict=True):
         _walk(g, f, holes, found)
+        _by_reads(g, f, holes, found)
+    for axis in b.axes:  # bodies without an index: a's guard may say  X < extent
+        for part in _conjuncts(a.guard):
+            if axis.name not in found and isinstance(part, Op) and part.name == "lt" and part.args[1] == axis.extent:
+                if not free_vars(part.args[0]) & holes:
+                    found[axis.name] = part.args[0]
     for position, axis in enumerate(b.axes):  # an axis that no index mentions: the one at the same place
         if axis.name not in found:
             if len(a.axes) != len(b.axes):
                 return None
             found[axis.name] = Var(a.axes[position].name)
     return tuple(canonical(found[axis.name]) for axis in b.axes)
+
+
+def _by_reads(pattern: Term, term: Term, holes: set[str], found: dict[str, Term]) -> None:
+    """Factors may stand in another order: what is left is guessed from reads of the same tensor, place by place."""
+    theirs = reads(term)
+    for wanted in reads(pattern):
+        for have in theirs:
+            if have.tensor == wanted.tensor:
+                for p, t in zip(wanted.index, have.index, strict=True):
+                    if free_vars(p) & (holes - set(found)):
+                        _solve(p, t, holes, found)
 
 
 def _walk(pattern: Term, term: Term, holes: set[str], found: dict[str, Term]) -> None:
@@ -60,3 +77,9 @@ def _solve(pattern: Term, term: Term, holes: set[str], found: dict[str, Term]) -
         return
     difference = Op("sub", (term, rest)) if parts[hole] == 1 else Op("sub", (rest, term))
     found[hole.name] = canonical(difference)  # type: ignore[union-attr]
+
+
+def _conjuncts(term: Term) -> list[Term]:
+    if isinstance(term, Op) and term.name == "and":
+        return _conjuncts(term.args[0]) + _conjuncts(term.args[1])
+    return [term]

@@ -29,6 +29,12 @@ class Ranges:
     def over(self, ledger: Ledger, axis: Axis) -> Ranges:
         return Ranges({**self.bounds, axis.name: self.limit(ledger, axis.extent)})
 
+    def all_over(self, ledger: Ledger, axes: Sequence[Axis]) -> Ranges:
+        ranges = self
+        for axis in axes:
+            ranges = ranges.over(ledger, axis)
+        return ranges
+
     def bind(self, names: Sequence[str]) -> Ranges:
         return Ranges({**self.bounds, **{name: self.bounds.get(name, LIMIT) for name in names}})
 

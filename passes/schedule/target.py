@@ -1,0 +1,37 @@
+"""What a schedule needs to know of the machine. Facts about speed only: no proof depends on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A CPU: SIMD lanes of float32, vector registers, and how many accumulators a micro-kernel may hold."""
+
+    lanes: int = 16
+    registers: int = 32
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 1 << 20
+
+    @property
+    def accumulators(self) -> int:
+        return 24 if self.registers >= 32 else 12
+
+
+def micro_tile(target: Target, lanes: int, rows: int, columns: int) -> tuple[int, int]:
+    """(rows, vectors) of the register tile: as square as the registers allow, dividing the tile rows × columns.
+
+    One step of the fold loads `vectors` vectors and broadcasts `rows` scalars for rows·vectors multiply-adds.
+    """
+    best, best_score = (1, 1), 0.0
+    for vectors in range(1, 5):
+        if columns % (vectors * lanes):
+            continue
+        for height in range(1, 17):
+            if rows % height or height * vectors > target.accumulators:
+                continue
+            score = height * vectors / (vectors + height / 2 + 0.5)  # work over loads; a broadcast is the cheaper load
+            if score > best_score:
+                best, best_score = (height, vectors), score
+    return best

@@ -1,0 +1,1 @@
+"""How plain array code becomes a program: each operation that a traced array meets becomes one definition."""
