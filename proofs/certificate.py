@@ -31,14 +31,22 @@ from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.meaning import AXIOMS
 from tang_verified.semantics.program import Def, Program
 from tang_verified.semantics.serial import (
-    BadData, Decoder, Encoder, fields, identifier, items, one_of, text, whole,
+    BadData,
+    Decoder,
+    Encoder,
+    fields,
+    identifier,
+    items,
+    one_of,
+    text,
+    whole,
 )  # fmt: skip
 from tang_verified.semantics.terms import IllFormed, at_path, put_path
 
 FORMAT = "tang_verified certificate 1"
 PARTS = (
-    "axioms", "conventions", "kernels", "nodes", "obligations", "result", "rounding", "sources", "statements", "steps", "traced",
-    "traffic",
+    "axioms", "conventions", "kernels", "nodes", "obligations", "result", "rounding", "sources", "statements", "steps",
+    "traced", "traffic",
 )  # fmt: skip
 PROVERS = ("structure", "isl", "z3", "cvc5", "isl+cvc5", "z3+cvc5")
 CONVENTIONS = (
@@ -103,12 +111,13 @@ def body_of(certified: Certified, sources: Mapping[str, str]) -> dict[str, Any]:
             "note": step.note, "from": program_digest(program), "to": program_digest(following), "ieee": step_effect(step),
         })  # fmt: skip
         program = following
+    last = program_digest(program)
     kernels = [
-        {**table.kernel(kernel), "program": program_digest(kernel.program), "ieee": kernel_effect(kernel, certified.obligations)}
+        {**table.kernel(kernel), "program": last, "ieee": kernel_effect(kernel, certified.obligations)}
         for kernel in certified.kernels
     ]
     return {
-        "traced": traced, "steps": steps, "kernels": kernels, "result": program_digest(program), "nodes": table.nodes,
+        "traced": traced, "steps": steps, "kernels": kernels, "result": last, "nodes": table.nodes,
         "obligations": [record(o) for o in certified.obligations],
         "statements": {text_digest(o.statement): o.statement for o in certified.obligations},
         "axioms": {name: AXIOMS[name] for name in certified.axioms},
@@ -211,10 +220,11 @@ def _read(top: dict[str, Any]) -> CertificateData:
     traced = table.program(body["traced"], "traced")
     steps = tuple(_step(table, entry, f"steps[{k}]") for k, entry in enumerate(items(body["steps"], "steps")))
     programs, broken = _chain(traced, steps)
+    kernels, obligations = items(body["kernels"], "kernels"), items(body["obligations"], "obligations")
     return CertificateData(
         traced, steps, programs,
-        tuple(_kernel(table, entry, programs[-1], f"kernels[{k}]") for k, entry in enumerate(items(body["kernels"], "kernels"))),
-        tuple(_record(entry, f"obligations[{k}]") for k, entry in enumerate(items(body["obligations"], "obligations"))),
+        tuple(_kernel(table, entry, programs[-1], f"kernels[{k}]") for k, entry in enumerate(kernels)),
+        tuple(_record(entry, f"obligations[{k}]") for k, entry in enumerate(obligations)),
         _texts(body["statements"], "statements", 1 << 20), _texts(body["axioms"], "axioms", 500),
         tuple(text(entry, "conventions", 500) for entry in items(body["conventions"], "conventions")),
         {identifier_of_file(k): v for k, v in _texts(body["sources"], "sources", 64).items()},

@@ -81,6 +81,10 @@ class MonoidFacts:
         return memory[key]
 
     def _find_kind(self, fold: Fold, scope: Scope) -> Kind:
+        try:
+            self.laws(fold.monoid)  # induction over a fold needs them
+        except Refused:
+            return UNKNOWN
         fold = self.equality.apart(self.equality.flat(fold))
         inside = scope.over(fold.axes, fold.guard)
         encoder, facts = self.equality.problem(inside, fold.body)
@@ -104,7 +108,7 @@ class MonoidFacts:
         states = [[encoder.encode(Sym(f"{n}{k}", s)) for k, s in enumerate(sorts)] for n in "ab"]
         given = [never(x, kind) for state in states for x in state if isinstance(x, Extended)]
         result = encoder.encode(monoid.combine[0])
-        return self.shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, never(result, kind), monoid.name)
+        return self.shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, never(result, kind), monoid.name, monoid)
 
     def _closed_identity(self, monoid: Monoid, kind: Kind) -> bool:
         value = Encoder().encode(monoid.identity[0])
@@ -122,8 +126,11 @@ class MonoidFacts:
         except Refused:
             return False
 
-    def shows(self, name: str, encoder: Encoder, facts: list[Any], claim: Any, text: str) -> bool:
-        key = (name, text) if name.startswith("monoid/") else None
+    def shows(
+        self, name: str, encoder: Encoder, facts: list[Any], claim: Any, text: str, monoid: Monoid | None = None
+    ) -> bool:
+        """Whether the claim is valid. One about a monoid alone is asked once: by the monoid itself, its name says nothing."""
+        key = (name, monoid) if monoid is not None else None
         if key is not None and key in self.ledger.laws:
             return self.ledger.laws[key]
         try:

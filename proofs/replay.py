@@ -25,9 +25,9 @@ from tang_verified.semantics.meaning import AXIOMS
 from tang_verified.semantics.serial import BadData
 from tang_verified.semantics.terms import IllFormed
 
-Verdict: TypeAlias = Literal["disproved", "unproved", "error", "mismatch", "missing", "unreadable", "bad call"]
+Verdict: TypeAlias = Literal["proved", "disproved", "unproved", "error", "mismatch", "missing", "unreadable", "bad call"]
 EXITS: dict[str, int] = {
-    "disproved": 1, "mismatch": 1, "unproved": 3, "error": 3, "missing": 3, "unreadable": 4, "bad call": 2,
+    "proved": 0, "disproved": 1, "mismatch": 1, "unproved": 3, "error": 3, "missing": 3, "unreadable": 4, "bad call": 2,
 }  # fmt: skip
 WORST = (2, 1, 4, 3, 0)  # the exit code of several findings: the first of these that one of them has
 
@@ -208,7 +208,9 @@ def _obligations(data: CertificateData, certified: Certified, file: str) -> list
         structural = provers.get((r.place, r.name), r.prover) == "structure"
         if structural != (r.prover == "structure") or structural != (r.trust == "checked"):
             step, _, rest = r.place.partition("/")
-            out.append(Finding(file, step, rest, r.name, "mismatch", f"prover {r.prover}, trust {r.trust} is not how it is shown"))
+            message = f"prover {r.prover}, trust {r.trust} is not how it is shown"
+            out.append(Finding(file, step, rest, r.name, "mismatch", message))
     for name in sorted({r.statement for r in data.obligations} ^ set(data.statements)):
-        out.append(Finding(file, "certificate", "", "statement", "missing", f"statement {name[:16]}… without text, or not used"))
+        message = f"statement {name[:16]}… has no text, or no obligation uses it"
+        out.append(Finding(file, "certificate", "", "statement", "missing", message))
     return out

@@ -306,7 +306,7 @@ class Encoder:
             case "div":
                 return div(*a)
             case "div0":
-                return pick(all_of(a[1].finite, a[1].value == ZERO, negate(a[0].nan)), number(ZERO), div(*a))
+                return pick(all_of(a[1].finite, a[1].value == ZERO), number(ZERO), div(*a))
             case "neg":
                 return minus(a[0])
             case "abs":
@@ -323,7 +323,9 @@ class Encoder:
                 return equal if name == "eq" else negate(equal)
             case "trunc":
                 x = a[0].value
-                return z3.If(x >= 0, z3.ToInt(x), -z3.ToInt(-x))
+                whole = z3.If(x >= 0, z3.ToInt(x), -z3.ToInt(-x))
+                bits = tuple(z3.BoolVal(f) if isinstance(f, bool) else f for f in (a[0].nan, a[0].top, a[0].bottom))
+                return choose(a[0].finite, whole, self.symbol("fn.trunc", z3.IntSort(), bits))  # nan and inf: some integer
             case _:
                 return self._special(name, a)
 

@@ -17,11 +17,22 @@ from typing import Any, TypeVar, get_args
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, For, Kernel, Kind, Loop, Scope, Stmt
 from tang_verified.semantics.program import Def, DType, Program, Size, Tensor
 from tang_verified.semantics.terms import (
-    INFINITIES, Axis, Const, Fold, IllFormed, Monoid, Op, Read, Sort, Sym, Term, Var, children, sort_of,
+    INFINITIES,
+    Axis,
+    Const,
+    Fold,
+    IllFormed,
+    Monoid,
+    Op,
+    Read,
+    Sort,
+    Sym,
+    Term,
+    Var,
 )  # fmt: skip
+from tang_verified.semantics.wellformed import NAME, TITLE
 
 T = TypeVar("T")
-IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 RATIONAL = re.compile(r"-?[0-9]{1,700}(/[1-9][0-9]{0,700})?")
 NODE_LIMIT = 200_000  # entries of a table
 TREE_LIMIT = 2_000_000  # nodes of all terms named from outside the table, written out without sharing
@@ -130,9 +141,9 @@ def text(data: Any, what: str, limit: int = 200) -> str:
     return value
 
 
-def identifier(data: Any, what: str) -> str:
+def identifier(data: Any, what: str, pattern: re.Pattern[str] = NAME) -> str:
     value = _is(data, str, what)
-    if not IDENTIFIER.fullmatch(value):
+    if not pattern.fullmatch(value):
         raise BadData(f"{what}: {value[:80]!r} is no identifier")
     return value
 
@@ -216,7 +227,7 @@ class Decoder:
                 index = self._inner(entry[2], used, what)
                 return Read(identifier(entry[1], what), index, one_of(entry[3], get_args(Sort), what))
             case "monoid":
-                name, commutative = identifier(entry[1], what), _is(entry[4], bool, what)
+                name, commutative = identifier(entry[1], what, TITLE), _is(entry[4], bool, what)
                 return Monoid(name, self._inner(entry[2], used, what), self._inner(entry[3], used, what), commutative)
             case _:
                 monoid = self._at(entry[1], used, what)
