@@ -38,15 +38,14 @@ class MonoidFacts:
 
     def __init__(self, ledger: Ledger, equality: Equality) -> None:
         self.ledger, self.equality = ledger, equality
-        self.known_laws: dict[Monoid, Laws] = {}
 
     def laws(self, monoid: Monoid) -> Laws:
         """Identity and associativity (and commutativity where claimed), or `Refused` with a counterexample."""
-        if monoid not in self.known_laws:
+        if monoid not in self.ledger.laws:
             with self.ledger.lemma():
                 self._prove_laws(monoid)
-            self.known_laws[monoid] = Laws(monoid.commutative)
-        return self.known_laws[monoid]
+            self.ledger.laws[monoid] = Laws(monoid.commutative)
+        return self.ledger.laws[monoid]
 
     def _prove_laws(self, monoid: Monoid) -> None:
         sorts = [sort_of(t) for t in monoid.identity]
@@ -103,12 +102,16 @@ class MonoidFacts:
         return UNKNOWN
 
     def _closed(self, monoid: Monoid, kind: Kind) -> bool:
-        sorts = [sort_of(t) for t in monoid.identity]
-        encoder = Encoder()
-        states = [[encoder.encode(Sym(f"{n}{k}", s)) for k, s in enumerate(sorts)] for n in "ab"]
-        given = [never(x, kind) for state in states for x in state if isinstance(x, Extended)]
-        result = encoder.encode(monoid.combine[0])
-        return self.shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, never(result, kind), monoid.name, monoid)
+        """Whether combine keeps the property; asked once for each monoid itself (its name says nothing)."""
+        memory = self.ledger.closed
+        if (monoid, kind) not in memory:
+            sorts = [sort_of(t) for t in monoid.identity]
+            encoder = Encoder()
+            states = [[encoder.encode(Sym(f"{n}{k}", s)) for k, s in enumerate(sorts)] for n in "ab"]
+            given = [never(x, kind) for state in states for x in state if isinstance(x, Extended)]
+            claim = never(encoder.encode(monoid.combine[0]), kind)
+            memory[monoid, kind] = self.shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, claim, monoid.name)
+        return memory[monoid, kind]
 
     def _closed_identity(self, monoid: Monoid, kind: Kind) -> bool:
         value = Encoder().encode(monoid.identity[0])
@@ -126,22 +129,14 @@ class MonoidFacts:
         except Refused:
             return False
 
-    def shows(
-        self, name: str, encoder: Encoder, facts: list[Any], claim: Any, text: str, monoid: Monoid | None = None
-    ) -> bool:
-        """Whether the claim is valid. One about a monoid alone is asked once: by the monoid itself, its name says nothing."""
-        key = (name, monoid) if monoid is not None else None
-        if key is not None and key in self.ledger.laws:
-            return self.ledger.laws[key]
+    def shows(self, name: str, encoder: Encoder, facts: list[Any], claim: Any, text: str) -> bool:
+        """Whether the claim is valid."""
         try:
             with self.ledger.trial(), self.ledger.lemma():
                 self.ledger.valid(name, encoder, facts, claim, text)
-            answer = True
+            return True
         except Refused:
-            answer = False
-        if key is not None:
-            self.ledger.laws[key] = answer
-        return answer
+            return False
 
     def homomorphism(
         self, name: str, kept: Term, olds: list[Fold], part: tuple[Term, ...], whole: Fold, bodies: list[Term],
@@ -213,7 +208,8 @@ def replace_everywhere(term: Term, old: Term, new: Term) -> Term:
 
 
 def _kind(kind: Kind) -> str:
-    return "-".join(word for word, wanted in zip(("nan", "top", "bottom", "negative", "zero"), kind, strict=True) if wanted) or "any"
+    words = ("nan", "top", "bottom", "negative", "zero")
+    return "-".join(word for word, wanted in zip(words, kind, strict=True) if wanted) or "any"
 
 
 def _state(state: tuple[Term, ...]) -> str:
