@@ -137,10 +137,17 @@ class Ledger:
         except sets.NotAffine as problem:
             raise self.refuse(name, str(problem)) from None
         if not proved:
-            point = ", ".join(f"{k}={v}" for k, v in sorted(sets.witness(facts, goal).items()))
+            point = ", ".join(f"{k}={v}" for k, v in sorted(self._point(facts, goal).items()))
             raise self.refuse(name, f"false at {point}: not {show(goal)}", "disproved")
         self._settle(name, "isl", self._integer_statement(facts, goal))
         self.seen[key] = len(self.obligations) - 1
+
+    @staticmethod
+    def _point(facts: Sequence[Term], goal: Term) -> dict[str, int]:
+        try:
+            return sets.witness(facts, goal)
+        except sets.NotAffine:
+            return {}
 
     def covers(self, name: str, facts: Sequence[Term], parts: Sequence[tuple[tuple[str, ...], Sequence[Term]]]) -> None:
         """Discharge: all integers that satisfy the facts give some part a solution in its own variables."""
