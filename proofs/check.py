@@ -69,3 +69,8 @@ def certify(traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], s
         raise IllFormed(f"no kernel computes {missing or program.outputs}")
     proved, axioms = tuple(ledger.obligations), tuple(sorted(ledger.axioms))
     return Certified(traced, tuple(steps), program, tuple(kernels), proved, axioms, _SEAL)
+
+
+def is_certified(value: object) -> bool:
+    """Whether a value came out of `certify`."""
+    return isinstance(value, Certified) and value.seal is _SEAL

@@ -79,3 +79,15 @@ class ControlFlowError(TraceError):
 
 class UnsupportedError(TraceError):
     """An operation, or an option of one, that has no meaning here."""
+
+
+class CompileError(TraceError):
+    """A program that is not compiled, or a compiled one called with what it was not compiled for."""
+
+
+def place_of(fn: object) -> Place | None:
+    """Where a function of the user's begins."""
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return None
+    return Place(code.co_filename, code.co_firstlineno, linecache.getline(code.co_filename, code.co_firstlineno).strip())

@@ -65,9 +65,19 @@ def depends(term: Term, on: Fold) -> bool:
 
 
 def has_special(term: Term) -> bool:
-    if isinstance(term, Op) and term.name in SPECIAL:
+    """Whether a term costs more than a few additions and products (what its folds cost is counted elsewhere)."""
+    if isinstance(term, Fold):
+        return False
+    if isinstance(term, Op) and term.name in SPECIAL and not (term.name == "div" and isinstance(term.args[1], Const)):
         return True
     return any(has_special(part) for part in children(term))
+
+
+def cheap(term: Term) -> bool:
+    """A few arithmetic operations on constants and folds: not worth a buffer."""
+    if isinstance(term, Read):
+        return False
+    return not has_special(term) and all(cheap(part) for part in children(term) if not isinstance(part, Fold))
 
 
 def factors(term: Term) -> list[Term]:

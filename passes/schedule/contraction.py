@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tang_verified.passes.schedule.analysis import Contraction, contraction, inner_folds, key
+from tang_verified.passes.schedule.analysis import Contraction, cheap, contraction, inner_folds, key
 from tang_verified.passes.schedule.group import Group, State
 from tang_verified.passes.schedule.lower import Dim, Point, alloc, assign
 from tang_verified.passes.schedule.target import Target, micro_tile
@@ -34,7 +34,9 @@ class Contractor:
         for term in terms:
             for inner in inner_folds(Fold(group.folds[0].monoid, (group.axis,), TRUE, (term,))):
                 out += self._inner(group, inner)
-            out += self._tile(group, term)
+            operand = any(s.split is not None and key(s.split.left) == key(term) for s in group.every_state())
+            if operand or not (_folds(term) and all(key(f) in group.low.stored for f in _folds(term)) and cheap(term)):
+                out += self._tile(group, term)
         return out
 
     def _pad(self, group: Group, term: Term) -> tuple[Term, Fold]:
@@ -73,13 +75,9 @@ class Contractor:
 
     def _tile_dims(self, group: Group, term: Term, uses_row: bool) -> tuple[list[Dim], list[str]]:
         low, axis = group.low, group.axis.name
-        micro = any(key(f) in low.computed for f in _folds(term))
         c, u = low.names.fresh(f"{axis}_b"), low.names.fresh(f"{axis}_u")
         if uses_row:
-            height = micro_tile(self.target, self.lanes, group.tile, group.shape.rows)[0] if micro else 1
-            column = Dim(axis, ((c, Const(group.tile // height), "seq"), (u, Const(height), "unroll")))
-            if height == 1:
-                column = Dim(axis, ((c, Const(group.tile), "seq"),))
+            column = Dim(axis, ((c, Const(group.tile), "seq"),))
             row = group.shape.row_dims(low)[0]
             return [column, row], [name for name, _, _ in column.parts] + [name for name, _, _ in row.parts]
         if _folds(term):
@@ -91,7 +89,7 @@ class Contractor:
 
     def _inner(self, group: Group, inner: Fold) -> list[Stmt]:
         low, axis = group.low, group.axis.name
-        if key(inner) in low.computed or key(inner) in low.stored or group.shape.row is None:
+        if key(inner) in low.stored or group.shape.row is None:
             return []
         row = group.shape.row
         split = contraction(inner, [axis, row], [row]) if len(inner.axes) == 1 else None
@@ -102,13 +100,22 @@ class Contractor:
         self.hoisted += self._pack_rows(group, split, own, right)
         out = self._copy_tile(group, split, own, left, inner)
 
-        def computed(p: Point) -> Term:
-            k = low.names.fresh(f"{own.name}_k")
+        k = low.names.fresh(f"{own.name}_k")
+
+        def value(p: Point) -> Term:
             x = Read(left, (p[axis], Var(k)), "real")
             y = Read(right, (Var(k), p[row]), "real")
             return Fold(inner.monoid, (Axis(k, own.extent),), TRUE, (Op("mul", (x, y)),))
 
-        low.computed[key(inner)] = computed
+        # No guard around the fold: its operands are padded, so every cell can be computed, and the register tile is whole.
+        height = micro_tile(self.target, self.lanes, group.tile, group.shape.rows)[0]
+        c, u = low.names.fresh(f"{axis}_b"), low.names.fresh(f"{axis}_u")
+        column = Dim(axis, ((c, Const(group.tile // height), "seq"), (u, Const(height), "unroll")))
+        line = group.shape.row_dims(low)[0]
+        raw = low.names.fresh("raw")
+        order = [name for dim in (column, line) for name, _, _ in dim.parts]
+        out += [alloc(raw, group.dtype, (group.tile, group.shape.rows)), assign(raw, [column, line], order, value, names=low.names)]
+        low.store(inner, raw, lambda p: (p[axis], p[row]))
         return out
 
     def _pack_rows(self, group: Group, split: Contraction, own: Axis, name: str) -> list[Stmt]:

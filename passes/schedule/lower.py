@@ -71,10 +71,9 @@ class Lowering:
     names: Names
     tiled: dict[str, Tiled] = field(default_factory=dict)
     stored: dict[Term, Stored] = field(default_factory=dict)
-    computed: dict[Term, Callable[[Point], Term]] = field(default_factory=dict)  # how to compute a fold from packed operands
 
     def child(self) -> Lowering:
-        return Lowering(self.names, dict(self.tiled), dict(self.stored), dict(self.computed))
+        return Lowering(self.names, dict(self.tiled), dict(self.stored))
 
     def store(self, term: Term, buffer: str, index: Callable[[Point], tuple[Term, ...]]) -> None:
         self.stored[key(term)] = Stored(buffer, index, sort_of(term))
@@ -85,8 +84,6 @@ class Lowering:
 
     def lower(self, term: Term, point: Point) -> Term:
         """The term at a point, through buffers where they hold a part of it."""
-        if isinstance(term, Fold) and key(term) in self.computed:
-            return self.computed[key(term)](point)
         if self.stored:
             found = self.stored.get(key(term)) if not isinstance(term, (Var, Const)) else None
             if found is not None:

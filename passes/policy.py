@@ -1,0 +1,148 @@
+"""Which definitions are computed on their own, and which inside the definitions that read them.
+
+By structure and cost alone. A definition P that C reads at index e is written into C, except:
+
+    recomputed   C reads P inside a fold over j, e mentions j, and e leaves out an axis r of C's output:
+                 each element of P would be computed once for every r. Then P is kept when it is
+                   expensive       it has no fold, but exp, sin, log, … or
+                   a long chain    it has folds, and r's extent, or the extent of a fold of P that varies with j,
+                                   is fixed and above 256
+                 (contraction -> pointwise -> contraction with short or symbolic extents stays one definition)
+    computed twice   P is matmul-like (a sum of products of different reads, over a symbolic extent or more than 256),
+                 and two kept definitions would each contain it
+
+Outputs are kept. Row statistics (sums, means, maxima of a row) may be computed more than once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tang_verified.semantics.program import Def, Program
+from tang_verified.semantics.terms import (
+    ADD, Axis, Const, Fold, Op, Read, Term, children, free_vars, reads, replace_reads, substitute,
+)  # fmt: skip
+
+LIMIT = 256
+EXPENSIVE = frozenset(
+    "exp expm1 log log1p pow sin cos tan tanh sinh cosh asin acos atan erf".split()
+)  # what costs as much as a dozen products  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A read of a definition: its index, and the fold axes around it."""
+
+    index: tuple[Term, ...]
+    around: tuple[Axis, ...]
+
+
+def materialised(program: Program) -> frozenset[str]:
+    """The definitions to keep: the outputs, and what the docstring above says."""
+    kept = set(program.outputs)
+    while True:
+        forms = inlined(program, frozenset(kept))
+        more = next(_recomputed(program, forms, kept), None) or next(_twice(program, forms, kept), None)
+        if more is None:
+            return frozenset(kept)
+        kept.add(more)
+
+
+def inlined(program: Program, kept: frozenset[str]) -> dict[str, Term]:
+    """Every definition's value with all that is not kept written into it."""
+    forms: dict[str, Term] = {}
+    defs = {d.tensor.name: d for d in program.defs}
+    for d in program.defs:
+        value = d.value
+        for name in dict.fromkeys(r.tensor for r in reads(d.value)):
+            if name in defs and name not in kept:
+                value = replace_reads(value, name, _Element(defs[name].axes, forms[name]))
+        forms[d.tensor.name] = value
+    return forms
+
+
+class _Element:
+    """The value at an index."""
+
+    def __init__(self, axes: tuple[str, ...], value: Term) -> None:
+        self.axes, self.value = axes, value
+
+    def __call__(self, index: tuple[Term, ...]) -> Term:
+        return substitute(self.value, dict(zip(self.axes, index, strict=False)))
+
+
+def _recomputed(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator[str]:
+    for d in program.defs:
+        for consumer in program.defs:
+            if d.tensor.name not in kept and any(recomputes(d, forms[d.tensor.name], consumer, use) for use in uses(d, consumer)):
+                yield d.tensor.name
+
+
+def recomputes(d: Def, form: Term, consumer: Def, use: Use) -> bool:
+    """Whether writing d (whose inlined value is `form`) into the consumer at this use costs too much."""
+    mentioned = frozenset().union(*(free_vars(i) for i in use.index))
+    varying = {axis.name for axis in use.around} & mentioned
+    left_out = [extent for axis, extent in zip(consumer.axes, consumer.tensor.shape, strict=True) if axis not in mentioned]
+    left_out = [extent for extent in left_out if extent != Const(1)]
+    if not varying or not left_out:
+        return False
+    folds = list(_folds(form))
+    if not folds:
+        return any(node.name in EXPENSIVE for node in _operations(form))
+    moving = {axis for axis, i in zip(d.axes, use.index, strict=True) if free_vars(i) & varying}
+    inner = [axis.extent for fold in folds if free_vars(fold) & moving for axis in fold.axes]
+    return any(_long(extent) for extent in (*left_out, *inner))
+
+
+def uses(d: Def, consumer: Def) -> Iterator[Use]:
+    """Each read of d in the consumer."""
+
+    def walk(term: Term, around: tuple[Axis, ...]) -> Iterator[Use]:
+        if isinstance(term, Read) and term.tensor == d.tensor.name:
+            yield Use(term.index, around)
+        inside = around + term.axes if isinstance(term, Fold) else around
+        for part in children(term):
+            yield from walk(part, inside)
+
+    return walk(consumer.value, ())
+
+
+def _twice(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator[str]:
+    """Heavy definitions that two kept ones would contain; the last first, so that an epilogue stays with its matmul."""
+    sinks: dict[str, frozenset[str]] = {}
+    for d in reversed(program.defs):
+        name = d.tensor.name
+        readers = [c.tensor.name for c in program.defs if any(r.tensor == name for r in reads(c.value))]
+        sinks[name] = frozenset().union(*({c} if c in kept else sinks[c] for c in readers))
+        if name not in kept and len(sinks[name]) > 1 and any(heavy(fold) for fold in _folds(forms[name])):
+            yield name
+
+
+def heavy(fold: Fold) -> bool:
+    """A sum of products of different reads over many elements."""
+    count = 1
+    for axis in fold.axes:
+        count *= axis.extent.value if isinstance(axis.extent, Const) else LIMIT + 1  # type: ignore[operator]
+    products = (node for node in _operations(fold.body[0]) if node.name == "mul" and node.args[0] != node.args[1])
+    return fold.monoid == ADD and count > LIMIT and any(all(reads(a) for a in node.args) for node in products)
+
+
+def _long(extent: Term) -> bool:
+    return isinstance(extent, Const) and int(extent.value) > LIMIT
+
+
+def _folds(term: Term) -> Iterator[Fold]:
+    if isinstance(term, Fold):
+        yield term
+    for part in children(term):
+        yield from _folds(part)
+
+
+def _operations(term: Term) -> Iterator[Op]:
+    if isinstance(term, Op):
+        yield term
+    for part in children(term):
+        yield from _operations(part)
+
+

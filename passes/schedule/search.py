@@ -1,0 +1,36 @@
+"""Plan, certify, and fall back: a schedule that the checker refuses gives way to a simpler one, never to an unproved one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tang_verified.passes.derive import Derived
+from tang_verified.passes.schedule.plan import Choice, plan
+from tang_verified.passes.schedule.target import Target
+from tang_verified.proofs.check import Certified, certify
+from tang_verified.proofs.ledger import Refused
+from tang_verified.semantics.program import Program
+from tang_verified.semantics.terms import IllFormed
+
+STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
+
+
+def certified_plan(
+    traced: Program, derived: Derived, target: Target, schedule: dict[str, Any]
+) -> tuple[Certified, tuple[str, ...]]:
+    """The first style whose kernels are proved, and what was refused before it."""
+    notes: list[str] = []
+    refusal: Exception | None = None
+    for style in STYLES:
+        choices = {name: Choice(**{"style": style, **options}) for name, options in _all(derived.program, schedule).items()}
+        try:
+            kernels = plan(derived.program, target, choices)
+            return certify(traced, derived.steps, kernels), tuple(notes)
+        except (Refused, IllFormed, LookupError) as problem:
+            notes.append(f"schedule {style}: {problem}")
+            refusal = problem
+    raise refusal if isinstance(refusal, Refused) else Refused("schedule", traced.name, "error", str(refusal))
+
+
+def _all(program: Program, schedule: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {d.tensor.name: dict(schedule.get(d.tensor.name, {})) for d in program.defs}

@@ -1,0 +1,50 @@
+"""A ledger to try steps on: a smaller solver budget, and no statements written out.
+
+What it accepts is not believed: the accepted steps are checked again, on a ledger of their own, by `proofs.check.certify`.
+A smaller budget only makes a pass give up sooner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import z3
+
+from tang_verified.proofs.ledger import Ledger, counterexample
+from tang_verified.semantics import sets
+from tang_verified.semantics.meaning import Encoder, negate
+from tang_verified.semantics.terms import Term
+
+BUDGET = 1_500_000  # Z3's resource units; a step that holds takes a tenth of this
+
+
+class Scratch(Ledger):
+    """Discharges as `Ledger` does, and remembers answers."""
+
+    def valid(self, name: str, encoder: Encoder, facts: Sequence[Any], claim: Any, show_as: str = "") -> None:
+        goal = negate(claim)
+        if goal is False:
+            return
+        problem = z3.Solver()
+        problem.set("rlimit", BUDGET)
+        problem.add(*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape, goal)
+        answer = problem.check()
+        if answer == z3.sat:
+            raise self.refuse(name, counterexample(problem.model(), show_as), "disproved")
+        if answer != z3.unsat:
+            raise self.refuse(name, f"Z3 answers unknown ({problem.reason_unknown()}): {show_as}")
+
+    def covers(self, name: str, facts: Sequence[Term], parts: Sequence[tuple[tuple[str, ...], Sequence[Term]]]) -> None:
+        try:
+            proved = sets.covers(facts, parts)
+        except sets.NotAffine as problem:
+            raise self.refuse(name, str(problem)) from None
+        if not proved:
+            raise self.refuse(name, "some element is in no part", "disproved")
+
+    def _integer_statement(self, facts: Sequence[Term], goal: Term) -> str:
+        return ""
+
+    def _settle(self, name: str, prover: str, statement: str) -> None:
+        self.record(name, prover, statement)

@@ -1,0 +1,229 @@
+"""compile(fn, q="n d", …)  ->  a kernel that runs, with its certificate.
+
+    trace     fn on traced arrays                                    a Program
+    derive    passes propose steps, each checked as it is proposed   a Program with one definition a kernel
+    plan      a schedule for each definition                         Kernels
+    certify   the checker proves the steps and the kernels           a Certified
+    print     the backend spells the certified kernels               text
+    load      the backend's runtime                                  something to call
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from tang_verified.errors import CompileError, place_of
+from tang_verified.semantics.program import ELEMENT_LIMIT, Program, Tensor
+from tang_verified.semantics.terms import Const, Var
+from tang_verified.spec import Spec
+
+if TYPE_CHECKING:
+    from tang_verified.proofs.check import Certified
+
+Array = np.ndarray[Any, Any]
+Empty = Literal["nan", "zero"]
+
+
+@dataclass
+class Timings:
+    """Seconds spent in each stage, for reports and the demo (never part of a certificate)."""
+
+    stages: dict[str, float] = field(default_factory=dict)
+
+    def measure(self, name: str, work: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        result = work()
+        self.stages[name] = self.stages.get(name, 0.0) + time.perf_counter() - start
+        return result
+
+
+class CompiledKernel:
+    """A certified program, ready to be called with arrays in the order of the function's parameters."""
+
+    def __init__(self, certified: Certified, backend: str, notes: tuple[str, ...], timings: Timings) -> None:
+        from tang_verified.backends import get
+
+        self.certified, self.notes, self.timings = certified, notes, timings
+        self.program = certified.program
+        self._backend = get(backend)
+        self.sources: dict[str, str] = timings.measure("print", lambda: self._backend.emit(certified))
+        self._functions = timings.measure("load", lambda: self._backend.load(certified, self.sources))
+
+    @property
+    def name(self) -> str:
+        return self.program.name
+
+    @property
+    def source(self) -> str:
+        """The printed text, all kernels of the program one after the other."""
+        return "\n".join(self.sources.values())
+
+    @cached_property
+    def certificate(self) -> str:
+        """The certificate as JSON text; `audit` re-checks it."""
+        from tang_verified.proofs.certificate import write
+
+        return write(self.certified, self.sources)
+
+    def explain(self) -> str:
+        """The derivation, step by step, in notation a person can read."""
+        from tang_verified.explain import explain
+
+        return explain(self.certificate)
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """Run. Shapes and dtypes must fit the specs; the result is a NumPy array (a tuple for several outputs)."""
+        inputs = self._bind(arrays)
+        sizes = self._sizes(inputs)
+        values: dict[str, Array] = dict(inputs)
+        outputs = self._outputs(sizes, out)
+        for d in self.program.defs:
+            values[d.tensor.name] = outputs.get(d.tensor.name, np.empty(0))
+            if d.tensor.name not in outputs:
+                values[d.tensor.name] = np.empty(shape_of(d.tensor, sizes), d.tensor.dtype)
+        numbers = [sizes[size.name] for size in self.program.sizes]
+        for kernel, function in zip(self.certified.kernels, self._functions, strict=True):
+            function(numbers, [values[name] for name in (*kernel.reads, *kernel.outputs)])
+        results = tuple(outputs[name] for name in self.program.outputs)
+        return results[0] if len(results) == 1 else results
+
+    def _bind(self, arrays: tuple[Any, ...]) -> dict[str, Array]:
+        expected = self.program.inputs
+        if len(arrays) != len(expected):
+            raise CompileError(f"{self.name} takes {len(expected)} arrays ({', '.join(t.name for t in expected)}), got {len(arrays)}")
+        out = {}
+        for tensor, given in zip(expected, arrays, strict=True):
+            array = given if isinstance(given, np.ndarray) else from_dlpack(given)
+            if array.dtype != np.dtype(tensor.dtype):
+                raise CompileError(
+                    f"{self.name}: {tensor.name} has dtype {array.dtype}, the spec says {tensor.dtype}",
+                    f"call it with {tensor.name}.astype('{tensor.dtype}'), or compile for dtype '{array.dtype}'",
+                )
+            if array.ndim != len(tensor.shape):
+                raise CompileError(f"{self.name}: {tensor.name} has shape {array.shape}, the spec says {spell(tensor)}")
+            out[tensor.name] = np.ascontiguousarray(array)
+        return out
+
+    def _sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        where: dict[str, str] = {}
+        for tensor in self.program.inputs:
+            for axis, (extent, have) in enumerate(zip(tensor.shape, inputs[tensor.name].shape, strict=True)):
+                if isinstance(extent, Const) and extent.value != have:
+                    raise CompileError(
+                        f"{self.name}: {tensor.name} has shape {inputs[tensor.name].shape}, the spec says {spell(tensor)}",
+                        f"axis {axis} must have size {extent.value}",
+                    )
+                if isinstance(extent, Var):
+                    if sizes.setdefault(extent.name, have) != have:
+                        raise CompileError(
+                            f"{self.name}: size {extent.name} is {sizes[extent.name]} in {where[extent.name]} and {have} "
+                            f"in {tensor.name} {inputs[tensor.name].shape}",
+                        )
+                    where.setdefault(extent.name, f"{tensor.name} {inputs[tensor.name].shape}")
+        for size in self.program.sizes:
+            have = sizes.get(size.name)
+            if have is None or not size.low <= have <= size.high:
+                raise CompileError(
+                    f"{self.name}: size {size.name} is {have}, the certificate covers {size.low} to {size.high}",
+                    f"declare the range in the spec, as in '{size.name}>={min(size.low, have or 0)}'",
+                )
+        return sizes
+
+    def _outputs(self, sizes: Mapping[str, int], out: Any) -> dict[str, Array]:
+        given = (out,) if isinstance(out, np.ndarray) else tuple(out or ())
+        if given and len(given) != len(self.program.outputs):
+            raise CompileError(f"{self.name} has {len(self.program.outputs)} outputs, out= has {len(given)}")
+        made: dict[str, Array] = {}
+        for place, name in enumerate(self.program.outputs):
+            tensor = self.program.tensor(name)
+            shape = shape_of(tensor, sizes)
+            if given:
+                array = given[place]
+                if array.shape != shape or array.dtype != np.dtype(tensor.dtype) or not array.flags.c_contiguous:
+                    raise CompileError(
+                        f"{self.name}: out has shape {array.shape} and dtype {array.dtype}; needed is a contiguous "
+                        f"array of shape {shape} and dtype {tensor.dtype}",
+                    )
+                made[name] = array
+            else:
+                made[name] = np.empty(shape, tensor.dtype)
+        return made
+
+
+def shape_of(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    from tang_verified.semantics.evaluate import tensor_shape
+
+    shape = tuple(int(extent) for extent in tensor_shape(tensor, dict(sizes)))
+    count = 1
+    for extent in shape:
+        count *= extent
+    if count > ELEMENT_LIMIT:
+        raise CompileError(f"{tensor.name} would have {count} elements, more than 2^62")
+    return shape
+
+
+def spell(tensor: Tensor) -> str:
+    from tang_verified.semantics.show import show
+
+    return f"({', '.join(show(extent) for extent in tensor.shape)}{',' if len(tensor.shape) == 1 else ''})"
+
+
+def from_dlpack(value: Any) -> Array:
+    """A CPU array of any library that speaks DLPack, or a nested list or scalar, as NumPy."""
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    return np.asarray(value)
+
+
+def derive_and_certify(
+    program: Program, timings: Timings, *, schedule: Mapping[str, Any] | None = None, backend: str = "c"
+) -> tuple[Certified, tuple[str, ...]]:
+    """From a traced program to a proved one, and notes on what was tried and refused on the way."""
+    from tang_verified.backends import get
+    from tang_verified.passes.derive import derive
+    from tang_verified.passes.schedule.search import certified_plan
+
+    derived = timings.measure("derive", lambda: derive(program))
+    target = get(backend).target()
+    certified, notes = timings.measure("certify", lambda: certified_plan(program, derived, target, dict(schedule or {})))
+    return certified, (*derived.notes, *notes)
+
+
+def compile(
+    fn: Callable[..., Any], *, backend: str = "c", empty: Empty = "nan", name: str | None = None,
+    schedule: Mapping[str, Any] | None = None, **specs: Spec | str,
+) -> CompiledKernel:  # fmt: skip
+    """Compile plain array code to a certified kernel. Refuses (`CompileError`) what it cannot prove.
+
+    Parameters: `specs`, one for each array parameter, as `tv.spec("n 64")` or the string alone (annotations count too);
+    `empty`, what a row without any element gives ("nan" as NumPy, or "zero"); `schedule`, tile sizes by definition.
+
+    >>> import numpy as np
+    >>> double = compile(lambda x: x + x, x="n", name="double")
+    >>> double(np.array([1.5, 2.0], "float32"))
+    array([3., 4.], dtype=float32)
+    """
+    from tang_verified.proofs.ledger import Refused
+    from tang_verified.tracing.tracer import trace
+
+    timings = Timings()
+    program = timings.measure("trace", lambda: trace(fn, specs, empty=empty, name=name))
+    try:
+        certified, notes = derive_and_certify(program, timings, schedule=schedule, backend=backend)
+    except Refused as refusal:
+        raise CompileError(
+            f"{program.name} is not compiled: {refusal.obligation} is {refusal.verdict} at {refusal.place}: {refusal.why}",
+            "see kernel.notes of a simpler form, or state more about the sizes (spec 'n>=1')", place_of(fn),
+        ) from refusal
+    return CompiledKernel(certified, backend, notes, timings)
+
+
+__all__ = ["CompiledKernel", "Timings", "compile", "inspect"]
