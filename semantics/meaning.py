@@ -17,6 +17,7 @@ from typing import Any
 import z3
 
 from tang_verified.semantics.build import canonical
+from tang_verified.semantics.smtlib import declaration
 from tang_verified.semantics.terms import Const, Fold, Op, Read, Sort, Sym, Term, Var, alpha, free_vars, sort_of
 
 Bool = Any  # a Python bool where it is known, else z3.BoolRef; likewise below
@@ -169,6 +170,13 @@ class Encoder:
     folds: dict[Term, str] = field(default_factory=dict)
     memo: dict[Term, Any] = field(default_factory=dict)
     shape: list[Any] = field(default_factory=list)  # what holds of uninterpreted extended reals: one flag at most
+    symbols: dict[str, str] = field(default_factory=dict)  # name -> its declaration in SMT-LIB
+
+    def symbol(self, name: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
+        """The uninterpreted constant, or function applied to `arguments`, of that name."""
+        sorts = tuple(argument.sort() for argument in arguments)
+        self.symbols.setdefault(name, declaration(name, sorts, result))
+        return z3.Function(name, *sorts, result)(*arguments) if sorts else z3.Const(name, result)
 
     def encode(self, term: Term) -> Any:
         """A z3 expression or Python constant (int, bool), or an `Extended`."""
@@ -183,7 +191,7 @@ class Encoder:
     def _encode(self, term: Term) -> Any:
         match term:
             case Var(name):
-                return z3.Int(f"i.{name}")
+                return self.symbol(f"i.{name}", z3.IntSort())
             case Sym(name, sort):
                 return self._unknown(f"s.{name}", sort, (), (False,) * 5)
             case Const(value):
@@ -210,14 +218,12 @@ class Encoder:
     def _fold(self, fold: Fold) -> Any:
         key = alpha(canonical(fold))
         name = self.folds.setdefault(key, f"f.{len(self.folds)}")
-        arguments = tuple(z3.Int(f"i.{v}") for v in sorted(free_vars(fold)))
+        arguments = tuple(self.encode(Var(v)) for v in sorted(free_vars(fold)))
         return self._unknown(name, sort_of(fold), arguments, self.known(fold))
 
     def _unknown(self, name: str, sort: Sort, arguments: tuple[Any, ...], never: Kind) -> Any:
         def symbol(suffix: str, range_: Any) -> Any:
-            if not arguments:
-                return z3.Const(name + suffix, range_)
-            return z3.Function(name + suffix, *(z3.IntSort() for _ in arguments), range_)(*arguments)
+            return self.symbol(name + suffix, range_, arguments)
 
         if sort == "int":
             return symbol("", z3.IntSort())
@@ -300,7 +306,7 @@ class Encoder:
             case "div":
                 return div(*a)
             case "div0":
-                return pick(all_of(a[1].finite, a[1].value == ZERO, negate(a[0].nan)), number(ZERO), div(*a))
+                return pick(all_of(a[1].finite, a[1].value == ZERO), number(ZERO), div(*a))
             case "neg":
                 return minus(a[0])
             case "abs":
@@ -317,7 +323,9 @@ class Encoder:
                 return equal if name == "eq" else negate(equal)
             case "trunc":
                 x = a[0].value
-                return z3.If(x >= 0, z3.ToInt(x), -z3.ToInt(-x))
+                whole = z3.If(x >= 0, z3.ToInt(x), -z3.ToInt(-x))
+                bits = tuple(z3.BoolVal(f) if isinstance(f, bool) else f for f in (a[0].nan, a[0].top, a[0].bottom))
+                return choose(a[0].finite, whole, self.symbol("fn.trunc", z3.IntSort(), bits))  # nan and inf: some integer
             case _:
                 return self._special(name, a)
 
@@ -343,22 +351,17 @@ class Encoder:
             case _:  # known to be a function, and nothing else
                 flags = [flag for part in a for flag in (part.nan, part.top, part.bottom)]
                 bits = tuple(z3.BoolVal(f) if isinstance(f, bool) else f for f in flags)
-                kinds = [
-                    z3.Function(f"{name}.{suffix}", *(z3.BoolSort() for _ in bits), *(z3.RealSort() for _ in a), z3.BoolSort())(
-                        *bits, *(part.value for part in a)
-                    )
-                    for suffix in ("nan", "top", "bot")
-                ]
+                whole = (*bits, *(part.value for part in a))
+                kinds = [self.symbol(f"fn.{name}.{suffix}", z3.BoolSort(), whole) for suffix in ("nan", "top", "bot")]
                 return Extended(kinds[0], all_of(z3.Not(kinds[0]), kinds[1]),
                                 all_of(z3.Not(kinds[0]), z3.Not(kinds[1]), kinds[2]), value)  # fmt: skip
         return pick(x.nan, NAN, ends)
 
     def _call(self, name: str, values: Sequence[Any]) -> Any:
         values = [z3.simplify(v, som=True) for v in values]
-        applied = z3.Function(name, *(z3.RealSort() for _ in values), z3.RealSort())(*values)
         if len(values) == 1:
             self.calls.setdefault(name, {})[values[0].sexpr()] = values[0]
-        return applied
+        return self.symbol(f"fn.{name}", z3.RealSort(), values)  # `exp` alone is a theory symbol of cvc5
 
     def axioms(self) -> list[Any]:
         """Instances of `AXIOMS` for the arguments that occur."""
@@ -369,7 +372,7 @@ class Encoder:
             out.extend(instances)
 
         def function(name: str) -> Any:
-            return z3.Function(name, z3.RealSort(), z3.RealSort())
+            return lambda x: self.symbol(f"fn.{name}", z3.RealSort(), (x,))
 
         exp, log, calls = function("exp"), function("log"), self.calls
         points = list(calls.get("exp", {}).values())
