@@ -11,9 +11,9 @@ from __future__ import annotations
 from itertools import product
 
 from tang_verified.backends.dialect import Unsupported
-from tang_verified.backends.expressions import lane_bound, split_condition
 from tang_verified.backends.fold_names import name_folds
 from tang_verified.backends.folds import Folds
+from tang_verified.backends.lanes import lane_bound, split_condition
 from tang_verified.backends.scopes import Context, Lane, Scope, Value
 from tang_verified.backends.storage import Memory, Variables
 from tang_verified.semantics.build import canonical, conj, linear
@@ -35,7 +35,7 @@ class Assigns(Folds):
         if stmt.target in mutable and any(r.tensor == stmt.target and r.index != stmt.index for r in reads(named)):
             raise Unsupported(f"{stmt.target!r} reads other cells of itself: assign to a second buffer")
         root = Scope()
-        self._loops(list(stmt.loops), stmt, named, dict(names), Context(root), {})
+        self._loops(list(stmt.loops), stmt, named, dict(names), Context(root))
         return root
 
     def _precision(self, stmt: Assign, value: Term) -> tuple[str, int]:
@@ -47,9 +47,7 @@ class Assigns(Folds):
         real = any(SORTS[t] == "real" for t in types)
         return "f32", 32 if real else 64
 
-    def _loops(
-        self, loops: list[Loop], stmt: Assign, value: Term, names: dict[str, Term], context: Context, copied: dict[str, int]
-    ) -> None:
+    def _loops(self, loops: list[Loop], stmt: Assign, value: Term, names: dict[str, Term], context: Context) -> None:
         """Sequential axes outermost; then the lane axis and the copies."""
         lanes = [k for k in loops if k.kind == "lane" and _spreads(k.axis.extent)]
         lane_axis = lanes[-1] if lanes else None
@@ -61,10 +59,11 @@ class Assigns(Folds):
             hidden = {**names, **{k.axis.name: Var(".") for k in outer}}
             inner = [canonical(substitute(k.axis.extent, hidden)) for k in outer[1:]]
             with self.loop(extent, first.axis.name, context, inner) as (variable, there):
-                self._loops(rest, stmt, value, {**names, first.axis.name: Var(variable)}, there, copied)
+                self._loops(rest, stmt, value, {**names, first.axis.name: Var(variable)}, there)
             return
         if lane_axis is not None:
-            lane = Lane(self.names.take("lane"), int(canonical(lane_axis.axis.extent).value))  # type: ignore[union-attr]
+            lane = Lane(self.names.take("lane"), _constant(lane_axis.axis.extent, lane_axis.axis.name))
+            self.reach[lane.name] = lane.width
             names = {**names, lane_axis.axis.name: Var(lane.name)}
             context = context._replace(lane=lane)
         cells: list[Cell] = []
@@ -151,9 +150,7 @@ class Assigns(Folds):
             self._scatter(place, index, self.name(context.scope, wide), context)
             return
         offset, stride = found
-        context.scope.add(
-            self.dialect.store_vector(place.dtype, place.variable, offset, stride, mask, wide.text, wide.type)
-        )
+        context.scope.add(self.dialect.store_vector(place.dtype, place.variable, offset, stride, mask, wide.text, wide.type))
 
     def _scatter(self, place: Memory, index: tuple[Term, ...], value: Value, context: Context) -> None:
         """One lane after the other."""
@@ -191,11 +188,14 @@ def _spreads(extent: Term) -> bool:
 def _copies(loops: list[Loop], names: dict[str, Term]) -> list[dict[str, Term]]:
     ranges = []
     for loop in loops:
-        extent = canonical(substitute(loop.axis.extent, names))
-        if not isinstance(extent, Const) or not isinstance(extent.value, int):
-            raise Unsupported(f"unrolled axis {loop.axis.name!r} needs a constant extent")
-        ranges.append(range(extent.value))
+        ranges.append(range(_constant(canonical(substitute(loop.axis.extent, names)), loop.axis.name)))
     return [{**names, **{k.axis.name: Const(n) for k, n in zip(loops, numbers, strict=True)}} for numbers in product(*ranges)]
+
+
+def _constant(extent: Term, name: str) -> int:
+    if not isinstance(extent, Const) or not isinstance(extent.value, int):
+        raise Unsupported(f"axis {name!r} is copied out or spread over lanes: its extent must be a constant")
+    return extent.value
 
 
 def _conjuncts(term: Term) -> list[Term]:

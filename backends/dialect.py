@@ -87,5 +87,7 @@ class Dialect(Protocol):
     def fail(self, parallel: bool) -> list[str]:
         """Note that memory ran out."""
 
-    def source(self, kernel: Kernel, arrays: Sequence[tuple[str, DType, bool]], sizes: Sequence[str], body: Sequence[str]) -> str:
+    def source(
+        self, kernel: Kernel, arrays: Sequence[tuple[str, DType, bool]], sizes: Sequence[str], body: Sequence[str]
+    ) -> str:
         """The whole text: helpers, then the function. An array is (variable, dtype, written)."""

@@ -18,10 +18,25 @@ from math import prod
 from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.expressions import Expressions
 from tang_verified.backends.fold_names import kind_of
-from tang_verified.backends.scopes import Context, Lane, Value
+from tang_verified.backends.scopes import Conditions, Context, Lane, Value
 from tang_verified.semantics.build import canonical
-from tang_verified.semantics.terms import FALSE, TRUE, Axis, Const, Fold, Op, Sym, Term, Var, children, rebuild, sort_of, substitute
+from tang_verified.semantics.terms import (
+    FALSE,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Sym,
+    Term,
+    Var,
+    children,
+    rebuild,
+    sort_of,
+    substitute,
+)
 
+Group = tuple[int, tuple[Axis, ...], tuple[Axis, ...], Conditions, bool]  # folds that can share a loop nest
 STATES = 16  # the most partial states that copies of a fold axis may open
 
 
@@ -56,7 +71,7 @@ class Folds(Expressions):
         waiting = {fold: _inner(fold) for fold in _outermost(terms) if self.known(fold, context) is None}
         while waiting:
             ready = [fold for fold, inner in waiting.items() if not inner & waiting.keys()]
-            groups: dict[tuple[object, ...], list[tuple[Fold, Context]]] = {}
+            groups: dict[Group, list[tuple[Fold, Context]]] = {}
             for fold in ready:
                 here = self._place(fold, context)
                 idle = bool(here.conditions) and here.lane is not None and here.lane.name not in self.uses(fold)
@@ -87,7 +102,11 @@ class Folds(Expressions):
                 free = context.lane is None or context.lane.name not in self.uses(fold)
                 ordered = fold.monoid.commutative or len(fold.axes) == 1
                 last = place == len(fold.axes) - 1
-                kind = "lane" if constant and constant > 1 and constant & (constant - 1) == 0 and free and ordered and last else "seq"
+                kind = (
+                    "lane"
+                    if constant and constant > 1 and constant & (constant - 1) == 0 and free and ordered and last
+                    else "seq"
+                )
             elif kind == "unroll" and constant is None:
                 raise Unsupported(f"unrolled fold axis with extent {extent}: only a constant can be copied out")
             elif kind != "unroll":
@@ -146,6 +165,7 @@ class Folds(Expressions):
                     self._nest(rest, {**values, name: Const(k)}, running, context)
             case "lane":
                 lane = Lane(self.names.take("lane"), _number(extent))
+                self.reach[lane.name] = lane.width
                 self._nest(rest, {**values, name: Var(lane.name)}, running, context._replace(lane=lane))
             case _:
                 inner = [canonical(substitute(a.extent, values)) for _, a in rest if kind_of(a) == "seq"]
@@ -174,7 +194,11 @@ class Folds(Expressions):
     def _combine(self, fold: Fold, state: list[Value], body: list[Term], context: Context, mask: Value | None) -> None:
         self.prepare(body, context)
         new = [self.value(part, context) for part in body]
-        for variable, value in zip(state, self._combined(fold, state, new, context), strict=True):
+        fresh = self._combined(fold, state, new, context)
+        old = {variable.text for variable in state}
+        if len(state) > 1:  # a field that becomes another's old value is copied before that one changes
+            fresh = [self.name(context.scope, value) if value.text in old else value for value in fresh]
+        for variable, value in zip(state, fresh, strict=True):
             wide = self.widen(value, variable.type.width)
             text = wide.text if mask is None else self.choose(mask, wide, variable).text
             context.scope.add(f"{variable.text} = {text};")
@@ -200,7 +224,7 @@ class Folds(Expressions):
         states = run.states
         while len(states) > 1:
             pairs = [states[k : k + 2] for k in range(0, len(states), 2)]
-            states = [self._joined(run.fold, *pair, context) if len(pair) == 2 else pair[0] for pair in pairs]
+            states = [self._joined(run.fold, pair[0], pair[1], context) if len(pair) == 2 else pair[0] for pair in pairs]
         state, step = states[0], 1
         while step < own:
             shifted = [self.name(context.scope, v._replace(text=self.dialect.shift_lanes(v.text, step, v.type))) for v in state]

@@ -76,8 +76,8 @@ class _Printer(Assigns):
                 case For():
                     lines += self.for_loop(stmt, names)
                 case Alloc():
-                    if self.alloc(stmt, names, lines):
-                        variable = self.storage[stmt.buffer.name].variable  # type: ignore[union-attr]
+                    variable = self.alloc(stmt, names, lines)
+                    if variable is not None:
                         rest = self.block(body[place + 1 :], names)
                         lines.append((0, f"if ({variable}) {{"))
                         lines += [(level + 1, text) for level, text in rest]
@@ -101,6 +101,8 @@ class _Printer(Assigns):
         if stmt.kind == "grid" and not self.parallel:
             return self.grid(stmt, names)
         variable = self.names.take(stmt.axis.name)
+        if isinstance(extent, Const) and isinstance(extent.value, int):
+            self.reach[variable] = extent.value
         body = self.block(stmt.body, {**names, stmt.axis.name: Var(variable)})
         scope = Scope()
         head = self.dialect.loop(variable, self.extent(scope, extent))
@@ -110,7 +112,12 @@ class _Printer(Assigns):
         """The outermost grid nest: one parallel region."""
         nest, body = [stmt], stmt.body
         axes = {stmt.axis.name}
-        while len(body) == 1 and isinstance(inner := body[0], For) and inner.kind == "grid" and not free_vars(inner.axis.extent) & axes:
+        while (
+            len(body) == 1
+            and isinstance(inner := body[0], For)
+            and inner.kind == "grid"
+            and not free_vars(inner.axis.extent) & axes
+        ):
             nest.append(inner)
             axes.add(inner.axis.name)
             body = inner.body
@@ -155,8 +162,8 @@ class _Printer(Assigns):
                 if all(free_vars(extent) <= names.keys() for extent in stmt.buffer.shape):
                     self.hoisted[stmt.buffer] = self.heap(stmt.buffer, names, lines)
 
-    def alloc(self, stmt: Alloc, names: dict[str, Term], lines: list[Line]) -> bool:
-        """Declare the buffer; true if it may fail and must be released after the block."""
+    def alloc(self, stmt: Alloc, names: dict[str, Term], lines: list[Line]) -> str | None:
+        """Declare the buffer; its variable if there may be no memory for it and it must be released after the block."""
         buffer = stmt.buffer
         if stmt.claim is None:
             self.mutable.add(buffer.name)
@@ -165,22 +172,23 @@ class _Printer(Assigns):
         if buffer.scope == "register":
             self.registers.declare(buffer.name)
             if self.registers.holds(buffer.name):
-                place = Variables(buffer.name, buffer.dtype, self.registers.width[buffer.name], self.names.take)
-                self.storage[buffer.name] = place
-                lines.append((0, place.slot))
-                return False
+                cells = Variables(buffer.name, buffer.dtype, self.registers.width[buffer.name], self.names.take)
+                self.storage[buffer.name] = cells
+                lines.append((0, cells.slot))
+                return None
         if buffer in self.hoisted:
             self.storage[buffer.name] = self.hoisted[buffer]
-            return False
+            return None
         if not self.on_heap(buffer):
             variable = self.names.take(buffer.name)
             extents = tuple(substitute(e, names) for e in buffer.shape)
-            self.storage[buffer.name] = Memory(variable, buffer.dtype, extents)
+            self.storage[buffer.name] = Memory(variable, buffer.dtype, extents, own=True)
             self.stack_bytes += _bytes(buffer) or 0
             lines.append((0, self.dialect.private_array(buffer.dtype, variable, (_bytes(buffer) or 0) // BYTES[buffer.dtype])))
-            return False
-        self.storage[buffer.name] = self.heap(buffer, names, lines)
-        return True
+            return None
+        place = self.heap(buffer, names, lines)
+        self.storage[buffer.name] = place
+        return place.variable
 
     def on_heap(self, buffer: Buffer) -> bool:
         if buffer.scope == "register":
@@ -191,7 +199,7 @@ class _Printer(Assigns):
     def heap(self, buffer: Buffer, names: dict[str, Term], lines: list[Line]) -> Memory:
         scope = Scope()
         extents = tuple(substitute(e, names) for e in buffer.shape)
-        place = Memory(self.names.take(buffer.name), buffer.dtype, extents)
+        place = Memory(self.names.take(buffer.name), buffer.dtype, extents, own=True)
         texts = [self.extent(scope, canonical(e)) for e in extents]
         scope.add(self.dialect.heap_array(buffer.dtype, place.variable, texts))
         lines += scope.lines
@@ -203,7 +211,4 @@ def _bytes(buffer: Buffer) -> int | None:
     extents = [canonical(e) for e in buffer.shape]
     if not all(isinstance(e, Const) for e in extents):
         return None
-    return prod(int(e.value) for e in extents if isinstance(e, Const)) * BYTES[buffer.dtype]  # type: ignore[arg-type]
-
-
-
+    return prod(int(e.value) for e in extents if isinstance(e, Const)) * BYTES[buffer.dtype]

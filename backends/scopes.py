@@ -72,7 +72,9 @@ class Scope:
         self.lines.extend((depth + level, text) for level, text in lines)
 
     @contextmanager
-    def block(self, head: str, names: frozenset[str] = frozenset(), *, conditional: bool = False, loop: bool = False) -> Iterator[Scope]:
+    def block(
+        self, head: str, names: frozenset[str] = frozenset(), *, conditional: bool = False, loop: bool = False
+    ) -> Iterator[Scope]:
         """A braced block, appended when it is complete: what it hoists meanwhile lands in front of it."""
         child = Scope(self, names, conditional, loop)
         yield child

@@ -49,6 +49,10 @@ class Scope:
         point = tuple(Var(axis.name) for axis in axes)
         return Scope(self.facts + domain_facts(axes, guard), (*self.points, point))
 
+    def without_folds(self) -> Scope:
+        """The facts that mention no fold: what is shown of a fold must not wait for what is shown of itself."""
+        return Scope(tuple(f for f in self.facts if not outer_folds(f)), self.points)
+
     def at(self, point: tuple[Term, ...]) -> Scope:
         return Scope(self.facts, (*self.points, point))
 
@@ -139,7 +143,8 @@ class Equality:
         """An encoder, and the scope's facts in it together with bounds of the max and min folds that occur."""
         encoder = Encoder(known=lambda fold: self.monoids.kind(fold, scope), finite=self.ledger.finite)
         facts: list[object] = conjunction(encoder, scope.facts)
-        folds = list({alpha(f): f for t in (*terms, *scope.facts) for f in outer_folds(t)}.values())
+        sources = tuple(terms) if self.ledger.finding else (*terms, *scope.facts)  # while a kind is found out: no further
+        folds = list({alpha(f): f for t in sources for f in outer_folds(t)}.values())
         for fold in folds:
             facts += self._bounds(encoder, fold, scope)
         for a in folds:
@@ -263,7 +268,7 @@ class Equality:
         for kept, rest in splits(a, b):
             if rest is not None and not laws.commutative:
                 continue
-            for olds in self._alike([f for f in outer_folds(kept) if f.monoid == b.monoid and len(f.axes) == len(b.axes)]):
+            for olds in self._alike([f for f in outer_folds(kept) if f.monoid == b.monoid and len(f.axes) == len(b.axes)], b):
 
                 def lemma(name: str, _: Term, __: Term, scope: Scope, olds: list[Fold] = olds, kept: Term = kept,
                           rest: Term | None = rest) -> None:  # fmt: skip
@@ -273,18 +278,22 @@ class Equality:
                     return
         raise ledger.refuse(f"{name}/extend", f"{show(a)} is no extension of a part of {show(b)}")
 
-    def _alike(self, folds: list[Fold]) -> list[list[Fold]]:
-        """Sets of folds over one domain to take as the states of H: all of them, all but one, or one."""
+    def _alike(self, folds: list[Fold], b: Fold) -> list[list[Fold]]:
+        """Sets of folds over one domain to take as the states of H: those new in a (what b's body has too is rather a
+        parameter of H), all of them, all but one, or one."""
+        theirs = {alpha(fold) for body in b.body for fold in outer_folds(body)}
         groups: dict[Term, list[Fold]] = {}
         for fold in folds:
             bare = alpha(canonical(Fold(fold.monoid, fold.axes, fold.guard, fold.monoid.identity)))
             groups.setdefault(bare, []).append(fold)
         out: dict[tuple[Fold, ...], None] = {}
         for group in groups.values():
+            out[tuple(fold for fold in group if alpha(fold) not in theirs)] = None
+        for group in groups.values():
             out[tuple(group)] = None
             out.update({tuple(f for f in group if f is not left_out): None for left_out in group if len(group) > 1})
             out.update({(fold,): None for fold in group})
-        return [list(chosen) for chosen in out]
+        return [list(chosen) for chosen in out if chosen]
 
     def _extension(self, name: str, kept: Term, olds: list[Fold], rest: Term | None, b: Fold, scope: Scope) -> None:
         ledger, whole = self.ledger, self.apart(b)

@@ -76,6 +76,7 @@ class Ledger:
     depth: int = 0
     lasting: bool = False
     kinds: dict[Any, Kind] = field(default_factory=dict)
+    finding: set[Term] = field(default_factory=set)  # folds whose kind is being found out
     laws: dict[Any, Any] = field(default_factory=dict)  # monoid -> its laws; remembered only once proved
     closed: dict[Any, bool] = field(default_factory=dict)  # (monoid, kind) -> whether its combine keeps that kind
     attempts: list[tuple[int, Refused]] = field(default_factory=list)  # what search tried in vain, for diagnosis only

@@ -352,8 +352,8 @@ class Encoder:
             case "sqrt":
                 ends = pick(x.top, TOP, pick(any_of(x.bottom, x.value < ZERO), NAN, number(value)))
             case "rsqrt":
-                ends = pick(x.value == ZERO, TOP, pick(any_of(x.bottom, x.value < ZERO), NAN, number(value)))
-                ends = pick(x.top, number(ZERO), ends)
+                ends = pick(x.value == ZERO, TOP, pick(x.value < ZERO, NAN, number(value)))
+                ends = pick(x.top, number(ZERO), pick(x.bottom, NAN, ends))
             case "tanh" | "erf":
                 ends = pick(x.top, number(z3.RealVal(1)), pick(x.bottom, number(z3.RealVal(-1)), number(value)))
             case "sin" | "cos":

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def fetch(key: str, build: Callable[[Path], None]) -> Path:
     library, note = folder / f"{key}.so", folder / f"{key}.sha256"
     if is_whole(library, note):
         return library
+    sweep(folder)
     handle, name = tempfile.mkstemp(prefix=f"{key[:16]}-", suffix=".tmp.so", dir=folder)
     os.close(handle)
     fresh = Path(name)
@@ -63,6 +65,16 @@ def fetch(key: str, build: Callable[[Path], None]) -> Path:
         fresh.unlink(missing_ok=True)
         fresh.with_suffix(".sha256").unlink(missing_ok=True)
     return library
+
+
+def sweep(folder: Path, age: float = 86400.0) -> None:
+    """Remove what killed writers left more than a day ago."""
+    for path in folder.glob("*.tmp.*"):
+        try:
+            if time.time() - path.stat().st_mtime > age:
+                path.unlink()
+        except OSError:
+            pass  # another process swept it
 
 
 def is_whole(library: Path, note: Path) -> bool:

@@ -43,7 +43,7 @@ def compiler() -> Compiler:
 @lru_cache(maxsize=8)
 def _probe(chosen: str, path: str) -> Compiler:
     tried = []
-    for candidate in ([chosen] if chosen else ["cc", "gcc", "clang"]):
+    for candidate in [chosen] if chosen else ["cc", "gcc", "clang"]:
         command = tuple(shlex.split(candidate))
         if not command or shutil.which(command[0], path=path or None) is None:
             tried.append(f"{candidate} is not on the path")
@@ -54,7 +54,9 @@ def _probe(chosen: str, path: str) -> Compiler:
             if problem is None:
                 version = run([*command, "--version"]).splitlines()[0]
                 # `-march=native` picks the instructions, and so the processor is part of the key
-                macros = frozenset(line.split()[1] for line in run([*command, "-march=native", "-dM", "-E", "-xc", os.devnull]).splitlines())
+                macros = frozenset(
+                    line.split()[1] for line in run([*command, "-march=native", "-dM", "-E", "-xc", os.devnull]).splitlines()
+                )
                 return Compiler(command, version, flags, bool(extra), macros, _processor())
         tried.append(f"{candidate}: {problem}")
     raise CompilerError(f"no usable C compiler ({'; '.join(tried)}). Install one: {INSTALL}, or set CC.")
@@ -63,19 +65,17 @@ def _probe(chosen: str, path: str) -> Compiler:
 def _try(command: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
     """Build a library of one function; the compiler's complaint, or None."""
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "probe.c"
-        source.write_text("int probe(void) { return 0; }\n")
         try:
-            run([*command, *flags, "-o", str(Path(folder) / "probe.so"), str(source)])
+            run([*command, *flags, "-o", str(Path(folder) / "probe.so"), "-xc", "-"], "int probe(void) { return 0; }\n")
         except CompilerError as error:
             return str(error)
     return None
 
 
-def run(command: list[str]) -> str:
-    """The output of a command, or `CompilerError` with what it said."""
+def run(command: list[str], text: str = "") -> str:
+    """The output of a command that reads `text`, or `CompilerError` with what it said."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", input=text, check=False)
     except OSError as error:
         raise CompilerError(f"{command[0]}: {error}") from error
     if done.returncode != 0:

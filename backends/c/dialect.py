@@ -66,7 +66,9 @@ class CDialect:
                 return f"({n})" if n < 0 else str(n)
             case str(name):
                 suffix = "f" if kind.kind == "f32" else ""
-                return {"inf": f"__builtin_inf{suffix}()", "-inf": f"(-__builtin_inf{suffix}())"}.get(name, f'__builtin_nan{suffix}("")')
+                return {"inf": f"__builtin_inf{suffix}()", "-inf": f"(-__builtin_inf{suffix}())"}.get(
+                    name, f'__builtin_nan{suffix}("")'
+                )
             case Fraction() as exact:
                 return _decimal(exact, kind.kind)
 
@@ -220,7 +222,9 @@ class CDialect:
 
     # The whole
 
-    def source(self, kernel: Kernel, arrays: Sequence[tuple[str, DType, bool]], sizes: Sequence[str], body: Sequence[str]) -> str:
+    def source(
+        self, kernel: Kernel, arrays: Sequence[tuple[str, DType, bool]], sizes: Sequence[str], body: Sequence[str]
+    ) -> str:
         listed = ", ".join(f"{name} : {dtype}{' (out)' if written else ''}" for name, dtype, written in arrays)
         lines = [
             f"/* {kernel.name}: {' '.join(kernel.outputs)} of {kernel.program.name}.",
@@ -276,7 +280,9 @@ def _decimal(exact: Fraction, kind: str) -> str:
     if value in (float("inf"), float("-inf")):
         return f"({'-' if value < 0 else ''}__builtin_inf{suffix}())"
     if kind == "f32":
-        digits = next(text for k in range(1, 18) if struct.unpack("f", struct.pack("f", float(text := f"{value:.{k}g}")))[0] == value)
+        digits = next(
+            text for k in range(1, 18) if struct.unpack("f", struct.pack("f", float(text := f"{value:.{k}g}")))[0] == value
+        )
         text = repr(float(digits))
     else:
         text = repr(value)

@@ -36,7 +36,11 @@ static inline void *tv_allocate(int64_t bytes) {
 HALF = """\
 static inline float half_to_float(uint16_t h) {
 #if defined(__F16C__)
-  return _cvtsh_ss(h); /* _mm */
+  return _cvtsh_ss(h); /* an _mm instruction */
+#elif defined(__ARM_FP16_FORMAT_IEEE)
+  __fp16 x;
+  memcpy(&x, &h, 2);
+  return x;
 #else
   const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
   uint32_t bits = sign | ((rest << 13) + 0x38000000u);
@@ -50,6 +54,11 @@ static inline float half_to_float(uint16_t h) {
 static inline uint16_t float_to_half(float f) {
 #if defined(__F16C__)
   return _cvtss_sh(f, 0);
+#elif defined(__ARM_FP16_FORMAT_IEEE)
+  const __fp16 x = f;
+  uint16_t h;
+  memcpy(&h, &x, 2);
+  return h;
 #else
   uint32_t bits;
   memcpy(&bits, &f, 4);
@@ -96,7 +105,7 @@ def lane_mask(relation: str, kind: Type) -> str:
     return f"""\
 {INLINE} {name} {relation}_{name}(int64_t bound) {{
   const int32_t b = bound < -1 ? -1 : bound > {kind.width} ? {kind.width} : (int32_t)bound;
-  return ({name}){{{lanes}}} {sign} ({name}){{{', '.join(['b'] * kind.width)}}};
+  return ({name}){{{lanes}}} {sign} ({name}){{{", ".join(["b"] * kind.width)}}};
 }}"""
 
 
@@ -183,7 +192,8 @@ def _select(kind: Type) -> str:
         body = f"return ({v})((mask & ({m})x) | (~mask & ({m})y));"
     else:
         bits = f"__typeof__(({v}){{0}} == ({v}){{0}})"
-        body = f"const {bits} own = __builtin_convertvector(mask, {bits});\n  return ({v})((own & ({bits})x) | (~own & ({bits})y));"
+        body = f"const {bits} own = __builtin_convertvector(mask, {bits});\n  "
+        body += f"return ({v})((own & ({bits})x) | (~own & ({bits})y));"
     return f"{INLINE} {v} {full}({m} mask, {v} x, {v} y) {{\n  {body}\n}}"
 
 
@@ -230,7 +240,9 @@ def access(verb: str, dtype: str, element: str, kind: Type, strided: bool, maske
     mask = f", {mask_of(kind)} mask" if masked else ""
     test = "if (mask[l]) " if masked else ""
     fast = "" if strided else _instruction(verb, dtype, kind, masked)
-    head = f"{INLINE} {v if verb == 'load' else 'void'} {access_name(verb, dtype, kind, strided, masked)}({place}{value}{mask}) {{"
+    head = (
+        f"{INLINE} {v if verb == 'load' else 'void'} {access_name(verb, dtype, kind, strided, masked)}({place}{value}{mask}) {{"
+    )
     if verb == "load":
         read = {"float16": f"half_to_float({cell})", "bool": f"-({cell} != 0)"}.get(dtype, cell)
         start = f"{v} x = {{0}};"
@@ -262,7 +274,11 @@ def _instruction(verb: str, dtype: str, kind: Type, masked: bool) -> str:
             call = f"return ({v})_mm512_maskz_loadu_{p}({m}, p);" if verb == "load" else f"_mm512_mask_storeu_{p}(p, {m}, x);"
             return f"#if defined(__AVX512DQ__)\n  {call}\n"
         if 2 * n == lanes:
-            call = f"return ({v})_mm256_maskload_{p}(p, (__m256i)mask);" if verb == "load" else f"_mm256_maskstore_{p}(p, (__m256i)mask, x);"
+            call = (
+                f"return ({v})_mm256_maskload_{p}(p, (__m256i)mask);"
+                if verb == "load"
+                else f"_mm256_maskstore_{p}(p, (__m256i)mask, x);"
+            )
             return f"#if defined(__AVX2__)\n  {call}\n"
     if dtype == "float16" and kind.kind == "f32" and not masked and n in (8, 16):
         wide = n == 16

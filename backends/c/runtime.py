@@ -1,8 +1,8 @@
 """Compile printed C, keep it on disk, call it with NumPy arrays.
 
-    text = print_kernel(kernel, CDialect())
-    function = load(text, kernel.name, dtypes)
-    function([n, m], [x, out])
+text = print_kernel(kernel, CDialect())
+function = load(text, kernel.name, dtypes)
+function([n, m], [x, out])
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import ctypes
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +55,7 @@ def load(source: str, name: str, dtypes: Sequence[DType] | None = None) -> CFunc
     key = cache.key_of(source, "\0".join(found.command), "\0".join(found.flags), found.version, found.processor)
 
     def build(target: Path) -> None:
-        text = target.with_suffix(".c")
-        try:
-            text.write_text(source)
-            run([*found.command, *found.flags, "-o", str(target), str(text), "-lm"])
-        finally:
-            text.unlink(missing_ok=True)
+        run([*found.command, *found.flags, "-o", str(target), "-xc", "-", "-lm"], source)
 
     path = cache.fetch(key, build)
     library = ctypes.CDLL(str(path))
@@ -76,17 +70,11 @@ def load_kernel(kernel: Kernel, source: str) -> CFunction:
     return load(source, kernel.name, [kernel.program.tensor(name).dtype for name in (*kernel.reads, *kernel.outputs)])
 
 
-@lru_cache(maxsize=16)
-def _vector_bytes() -> int:
-    macros = compiler().macros
-    if "__AVX512F__" in macros:
-        return 64
-    return 32 if "__AVX2__" in macros or "__AVX__" in macros else 16
-
-
 def lanes(dtype: DType) -> int:
     """How many numbers a statement of this target dtype computes at once (half precision computes in single)."""
-    return _vector_bytes() // max(BYTES[dtype], 4)
+    macros = compiler().macros
+    size = 64 if "__AVX512F__" in macros else 32 if macros & {"__AVX2__", "__AVX__"} else 16
+    return size // max(BYTES[dtype], 4)
 
 
 def threads() -> int:

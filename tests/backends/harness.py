@@ -1,12 +1,14 @@
 """Run a hand-written kernel through the C backend, and through a plain interpreter of the kernel language.
 
-Arrays lie between margins of nan (or of a fixed integer), so that a read beyond an end shows in the result and a write
-beyond it shows in the margin.
+Arrays lie against pages that may not be touched, so that no access outside an array goes unseen, not even one whose
+value is then thrown away.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
+import mmap
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
@@ -20,10 +22,23 @@ from tang_verified.semantics.build import canonical, iadd, imul, integer, lt, op
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, For, Kernel, Loop
 from tang_verified.semantics.program import Def, DType, Program, Size, Tensor, check_program
 from tang_verified.semantics.terms import (
-    ADD, FALSE, TRUE, Axis, Const, Fold, Op, Read, Sym, Term, Var, ZERO, rebuild, children, substitute,
+    ADD,
+    FALSE,
+    TRUE,
+    ZERO,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Sym,
+    Term,
+    Var,
+    children,
+    rebuild,
+    substitute,
 )  # fmt: skip
 
-MARGIN = 64
 Array = np.ndarray
 
 
@@ -40,7 +55,10 @@ def for_(name: str, extent: int | Term, kind: str, *body: object) -> For:
 
 
 def kernel(
-    sizes: Sequence[str], inputs: dict[str, tuple[DType, Sequence[Term]]], outputs: dict[str, tuple[DType, Sequence[Term]]], *body: object
+    sizes: Sequence[str],
+    inputs: dict[str, tuple[DType, Sequence[Term]]],
+    outputs: dict[str, tuple[DType, Sequence[Term]]],
+    *body: object,
 ) -> Kernel:
     """A kernel whose program's definitions are placeholders: the C backend does not look at them."""
     blank: dict[str, Term] = {"float16": Const(Fraction(0)), "float32": Const(Fraction(0)), "float64": Const(Fraction(0)),
@@ -56,17 +74,23 @@ def kernel(
     return Kernel("run_test", program, tuple(inputs), tuple(outputs), body)  # type: ignore[arg-type]
 
 
-def padded(array: Array) -> tuple[Array, Array]:
-    """A copy of the array between margins, and the whole."""
-    fill = np.nan if array.dtype.kind == "f" else 77 if array.dtype.kind == "i" else True
-    whole = np.full(array.size + 2 * MARGIN, fill, array.dtype)
-    inner = whole[MARGIN : MARGIN + array.size].reshape(array.shape)
+def guarded(array: Array, at_end: bool) -> Array:
+    """A copy of the array against a page that may not be touched: behind its end, or before its start."""
+    page = mmap.PAGESIZE
+    room = -(-max(array.nbytes, 1) // page) * page
+    memory = mmap.mmap(-1, room + 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for edge in (start, start + page + room):
+        if ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(edge), ctypes.c_size_t(page), 0) != 0:
+            raise OSError(ctypes.get_errno(), "mprotect")
+    offset = page + (room - array.nbytes if at_end else 0)
+    inner = np.frombuffer(memory, array.dtype, array.size, offset).reshape(array.shape)
     inner[...] = array
-    return inner, whole
+    return inner
 
 
 def run_c(k: Kernel, sizes: Sequence[int], *inputs: Array) -> list[Array]:
-    """The outputs; fails if a margin was written."""
+    """The outputs. A read or write outside an array kills the process (pytest then prints where)."""
     source = print_kernel(k, CDialect())
     assert source == print_kernel(k, CDialect()), "the text must be the same every time"
     function = load_kernel(k, source)
@@ -78,13 +102,16 @@ def run_c(k: Kernel, sizes: Sequence[int], *inputs: Array) -> list[Array]:
         outputs.append(np.zeros(shape, tensor.dtype))
         if tensor.dtype.startswith("float"):
             outputs[-1].fill(np.nan)
-    pairs = [padded(a) for a in (*inputs, *outputs)]
-    before = [whole.copy() for _, whole in pairs]
-    function(sizes, [inner for inner, _ in pairs])
-    for (_, whole), old in zip(pairs, before, strict=True):
-        for side in (slice(0, MARGIN), slice(len(whole) - MARGIN, None)):
-            np.testing.assert_array_equal(whole[side], old[side], "a margin was written")
-    return [inner for inner, _ in pairs[len(inputs) :]]
+    results = []
+    for at_end in (True, False):
+        arrays = [guarded(a, at_end) for a in (*inputs, *outputs)]
+        function(sizes, arrays)
+        for array, given in zip(arrays, inputs, strict=False):
+            np.testing.assert_array_equal(array, given, "an input was written")
+        results.append([array.copy() for array in arrays[len(inputs) :]])
+    for first, second in zip(*results, strict=True):
+        np.testing.assert_array_equal(first, second, "the result depends on where the arrays lie")
+    return results[0]
 
 
 # The interpreter: Python floats and ints, one cell at a time
@@ -199,5 +226,5 @@ def close(got: Array, want: Array, tolerance: float = 1e-5) -> None:
 __all__ = [
     "ADD", "FALSE", "TRUE", "Alloc", "Array", "Assign", "Axis", "Buffer", "Const", "Fold", "For", "Kernel", "Loop", "Op", "R",
     "Read", "Term", "Var", "axis", "canonical", "close", "for_", "iadd", "imul", "integer", "interpret", "kernel", "lt", "op",
-    "padded", "product", "run_c", "var",
+    "product", "run_c", "var",
 ]  # fmt: skip

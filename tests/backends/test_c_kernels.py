@@ -7,16 +7,32 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tang_verified.backends.c.compiler import CompilerError, compiler
 from tang_verified.backends.c.dialect import CDialect
 from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.printer import print_kernel
 from tang_verified.semantics.build import ceildiv, conj, floordiv, iadd, imul, integer, isub, le, lt, mod, op, real, var
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer
-from tang_verified.semantics.terms import ADD, ALL, ANY, INT_ADD, MAX, NEG_INF, REAL_ZERO, TRUE, Axis, Const, Fold, Monoid, Op, Sym
+from tang_verified.semantics.terms import (
+    ADD,
+    ALL,
+    ANY,
+    INT_ADD,
+    MAX,
+    NEG_INF,
+    REAL_ZERO,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    Monoid,
+    Op,
+    Sym,
+)
 
 from .harness import R, axis, close, for_, interpret, kernel, run_c
 
-n, m, d, i, j, k, l, v, r = (var(name) for name in "nmdijklvr")
+n, m, d, i, j, k, lane, v, r = (var(name) for name in "nmdijklvr")
 LANES = 16
 rng = np.random.default_rng(7)
 
@@ -25,16 +41,23 @@ def f32(*shape: int) -> np.ndarray:
     return rng.standard_normal(shape).astype(np.float32)
 
 
-def spread(outer=v, lane=l, width=LANES):  # type: ignore[no-untyped-def]
+def spread(outer=v, lane=lane, width=LANES):  # type: ignore[no-untyped-def]
     return iadd(imul(outer, width), lane)
 
 
 def elementwise(value, dtype="float32", out=None, width=LANES, sort="real"):  # type: ignore[no-untyped-def]
     c = spread(width=width)
     return kernel(
-        ["n"], {"x": (dtype, [n])}, {"y": (out or dtype, [n])},
-        for_("v", ceildiv(n, width), "grid", Assign((axis("l", width, "lane"),), "y", (c,), value(R("x", c, sort=sort)), lt(c, n))),
-    )  # fmt: skip
+        ["n"],
+        {"x": (dtype, [n])},
+        {"y": (out or dtype, [n])},
+        for_(
+            "v",
+            ceildiv(n, width),
+            "grid",
+            Assign((axis("l", width, "lane"),), "y", (c,), value(R("x", c, sort=sort)), lt(c, n)),
+        ),
+    )
 
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 100])
@@ -81,7 +104,9 @@ def test_integers_divide_towards_minus_infinity(dtype: str) -> None:
 
 def test_booleans() -> None:
     x = f32(50)
-    (y,) = run_c(elementwise(lambda a: op("and", op("lt", a, real(1)), op("not", op("lt", a, real(0)))), "float32", "bool"), [50], x)
+    (y,) = run_c(
+        elementwise(lambda a: op("and", op("lt", a, real(1)), op("not", op("lt", a, real(0)))), "float32", "bool"), [50], x
+    )
     np.testing.assert_array_equal(y, (x < 1) & ~(x < 0))
     (z,) = run_c(elementwise(lambda a: Op("select", (a, real(2), real(-1))), "bool", "float32", sort="bool"), [50], y)
     np.testing.assert_array_equal(z, np.where(y, 2, -1))
@@ -134,7 +159,7 @@ def test_an_empty_fold_is_the_identity() -> None:
 
 
 def test_copied_fold_axis_has_partial_sums() -> None:
-    c = iadd(imul(var("j0"), 64), iadd(imul(var("u"), 16), l))
+    c = iadd(imul(var("j0"), 64), iadd(imul(var("u"), 16), lane))
     axes = (Axis("j0", floordiv(m, 64)), Axis("u", integer(4)), Axis("l", integer(16)))
     assign = Assign((), "y", (i,), Fold(ADD, axes, TRUE, (R("x", i, c),)), TRUE, (("u", "unroll"), ("l", "lane")))
     test = kernel(["n", "m"], {"x": ("float32", [n, m])}, {"y": ("float32", [n])}, for_("i", n, "grid", assign))
@@ -153,9 +178,13 @@ def test_order_of_a_fold_that_does_not_commute() -> None:
     for kinds in (("seq", "lane"), ("seq", "unroll"), ("seq", "seq")):
         (y,) = run_c(rows(last, lambda e: e, *kinds), x.shape, x)
         np.testing.assert_array_equal(y, want)
-    one = Fold(last, (Axis("l", integer(16)),), TRUE, (R("x", i, l),))
-    test = kernel(["n"], {"x": ("float32", [n, integer(16)])}, {"y": ("float32", [n])},
-                  for_("i", n, "grid", Assign((), "y", (i,), one, TRUE, (("l", "lane"),))))  # fmt: skip
+    one = Fold(last, (Axis("l", integer(16)),), TRUE, (R("x", i, lane),))
+    test = kernel(
+        ["n"],
+        {"x": ("float32", [n, integer(16)])},
+        {"y": ("float32", [n])},
+        for_("i", n, "grid", Assign((), "y", (i,), one, TRUE, (("l", "lane"),))),
+    )
     (y,) = run_c(test, [4], np.ascontiguousarray(x[:, :16]))
     np.testing.assert_array_equal(y, [row[np.nonzero(row)[0][-1]] if row.any() else 0 for row in x[:, :16]])
 
@@ -175,10 +204,19 @@ def test_a_monoid_with_two_fields(kind: str) -> None:
     folds = [Fold(argmax(), axes, lt(c, m), (R("x", i, c), c), component) for component in (0, 1)]
     buffers = [Alloc(Buffer("best", "float32", (), "register"))]
     test = kernel(
-        ["n", "m"], {"x": ("float32", [n, m])}, {"y": ("float32", [n]), "z": ("int64", [n])},
-        for_("i", n, "grid", *buffers, Assign((), "best", (), folds[0], TRUE, kinds), Assign((), "y", (i,), R("best")),
-             Assign((), "z", (i,), folds[1], TRUE, kinds)),
-    )  # fmt: skip
+        ["n", "m"],
+        {"x": ("float32", [n, m])},
+        {"y": ("float32", [n]), "z": ("int64", [n])},
+        for_(
+            "i",
+            n,
+            "grid",
+            *buffers,
+            Assign((), "best", (), folds[0], TRUE, kinds),
+            Assign((), "y", (i,), R("best")),
+            Assign((), "z", (i,), folds[1], TRUE, kinds),
+        ),
+    )
     x = np.round(f32(5, 37) * 2)
     y, z = run_c(test, x.shape, x)
     np.testing.assert_array_equal(y, x.max(1))
@@ -188,11 +226,41 @@ def test_a_monoid_with_two_fields(kind: str) -> None:
 def test_both_components_are_computed_together() -> None:
     fold = [Fold(argmax(), (Axis("j", m),), TRUE, (R("x", i, j), j), component) for component in (0, 1)]
     value = op("mul", fold[0], op("real", fold[1]))
-    test = kernel(["n", "m"], {"x": ("float32", [n, m])}, {"y": ("float32", [n])}, for_("i", n, "grid", Assign((), "y", (i,), value)))
+    test = kernel(
+        ["n", "m"], {"x": ("float32", [n, m])}, {"y": ("float32", [n])}, for_("i", n, "grid", Assign((), "y", (i,), value))
+    )
     x = f32(4, 9)
     (y,) = run_c(test, x.shape, x)
     close(y, x.max(1) * x.argmax(1))
     assert print_kernel(test, CDialect()).count("for (int64_t k") == 1
+
+
+def test_fields_that_exchange_their_values() -> None:
+    """(a0, a1) ⊕ (b0, b1) = (b0 + a1, a0): the second field is the first's old value. Fibonacci with zero bodies."""
+    a0, a1, b0 = Sym("a0", "real"), Sym("a1", "real"), Sym("b0", "real")
+    step = Monoid("step", (real(1), REAL_ZERO), (op("add", b0, op("add", a0, a1)), a0), commutative=False)
+    fold = Fold(step, (Axis("k", n),), TRUE, (REAL_ZERO, REAL_ZERO), 1)
+    test = kernel(["n"], {"x": ("float32", [n])}, {"y": ("float32", [integer(1)])}, Assign((), "y", (integer(0),), fold))
+    (y,) = run_c(test, [10], f32(10))
+    np.testing.assert_array_equal(y, [55])
+
+
+@pytest.mark.parametrize("flag", ["-mno-avx512f", "-mno-avx"])
+def test_narrower_processors(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text is the same; other branches of its `#if`s are compiled."""
+    monkeypatch.setenv("CC", " ".join([*compiler().command, flag]))
+    try:
+        compiler()
+    except CompilerError:
+        pytest.skip(f"this compiler does not know {flag}")
+    for dtype in ("float16", "float32", "float64"):
+        x = f32(53).astype(dtype)
+        for width in (4, 8, 16):
+            (y,) = run_c(elementwise(lambda a: op("max", op("exp", a), real(1)), dtype, width=width), [53], x)
+            close(y, np.maximum(np.exp(x.astype(float)), 1), 2e-3 if dtype == "float16" else 2e-7)
+    a, b = f32(13, 37), f32(37, 50)
+    (y,) = run_c(matmul(6, 1), (13, 50, 37), a, b)
+    close(y, a.astype(float) @ b.astype(float))
 
 
 def softmax(scope: str, rows_: int = 2):  # type: ignore[no-untyped-def]
@@ -206,18 +274,33 @@ def softmax(scope: str, rows_: int = 2):  # type: ignore[no-untyped-def]
     copies = axis("r", rows_, "unroll")
     x = op("select", conj(inside, lt(c0, m)), R("x", row, c0), NEG_INF)
     return kernel(
-        ["n", "m"], {"x": ("float32", [n, m])}, {"y": ("float32", [n, m])},
-        for_("i0", ceildiv(n, rows_), "grid",
-             Alloc(Buffer("top", "float32", (integer(rows_),), scope)),  # type: ignore[arg-type]
-             Alloc(Buffer("e", "float32", (integer(rows_), imul(ceildiv(m, LANES), LANES)), "thread")),
-             Alloc(Buffer("sum", "float32", (integer(rows_),), scope)),  # type: ignore[arg-type]
-             Assign((copies,), "top", (r,), Fold(MAX, axes, TRUE, (x,)), TRUE, kinds),
-             Assign((axis("v", ceildiv(m, LANES), "seq"), copies, axis("l", LANES, "lane")), "e", (r, c),
-                    op("select", conj(inside, lt(c, m)), op("exp", op("sub", R("x", row, c), R("top", r))), REAL_ZERO)),
-             Assign((copies,), "sum", (r,), Fold(ADD, axes, TRUE, (R("e", r, c0),)), TRUE, kinds),
-             Assign((axis("v", ceildiv(m, LANES), "seq"), copies, axis("l", LANES, "lane")), "y", (row, c),
-                    op("div", R("e", r, c), R("sum", r)), conj(inside, lt(c, m)))),
-    )  # fmt: skip
+        ["n", "m"],
+        {"x": ("float32", [n, m])},
+        {"y": ("float32", [n, m])},
+        for_(
+            "i0",
+            ceildiv(n, rows_),
+            "grid",
+            Alloc(Buffer("top", "float32", (integer(rows_),), scope)),  # type: ignore[arg-type]
+            Alloc(Buffer("e", "float32", (integer(rows_), imul(ceildiv(m, LANES), LANES)), "thread")),
+            Alloc(Buffer("sum", "float32", (integer(rows_),), scope)),  # type: ignore[arg-type]
+            Assign((copies,), "top", (r,), Fold(MAX, axes, TRUE, (x,)), TRUE, kinds),
+            Assign(
+                (axis("v", ceildiv(m, LANES), "seq"), copies, axis("l", LANES, "lane")),
+                "e",
+                (r, c),
+                op("select", conj(inside, lt(c, m)), op("exp", op("sub", R("x", row, c), R("top", r))), REAL_ZERO),
+            ),
+            Assign((copies,), "sum", (r,), Fold(ADD, axes, TRUE, (R("e", r, c0),)), TRUE, kinds),
+            Assign(
+                (axis("v", ceildiv(m, LANES), "seq"), copies, axis("l", LANES, "lane")),
+                "y",
+                (row, c),
+                op("div", R("e", r, c), R("sum", r)),
+                conj(inside, lt(c, m)),
+            ),
+        ),
+    )
 
 
 @pytest.mark.parametrize("scope", ["register", "thread"])
@@ -236,8 +319,12 @@ def test_softmax_in_one_assign() -> None:
     c = spread()
     value = op("div", op("exp", op("sub", R("x", i, c), top)), total)
     loops = (axis("v", ceildiv(m, LANES), "seq"), axis("l", LANES, "lane"))
-    test = kernel(["n", "m"], {"x": ("float32", [n, m])}, {"y": ("float32", [n, m])},
-                  for_("i", n, "grid", Assign(loops, "y", (i, c), value, lt(c, m))))  # fmt: skip
+    test = kernel(
+        ["n", "m"],
+        {"x": ("float32", [n, m])},
+        {"y": ("float32", [n, m])},
+        for_("i", n, "grid", Assign(loops, "y", (i, c), value, lt(c, m))),
+    )
     x = f32(3, 21)
     (y,) = run_c(test, x.shape, x)
     e = np.exp(x.astype(float) - x.max(1, keepdims=True))
@@ -255,18 +342,33 @@ def matmul(mr: int = 8, nv: int = 2, kb: int = 32):  # type: ignore[no-untyped-d
     b = op("select", conj(lt(deep, d), lt(col, m)), R("b", deep, col), REAL_ZERO)
     product = Fold(ADD, (Axis("kk", integer(kb)),), TRUE, (op("mul", R("pa", kk, r), R("pb", kk, c)),))
     return kernel(
-        ["n", "m", "d"], {"a": ("float32", [n, d]), "b": ("float32", [d, m])}, {"y": ("float32", [n, m])},
-        for_("i0", ceildiv(n, mr), "grid", for_("j0", ceildiv(m, nr), "grid",
-             Alloc(Buffer("pa", "float32", (integer(kb), integer(mr)), "thread")),
-             Alloc(Buffer("pb", "float32", (integer(kb), integer(nr)), "thread")),
-             Alloc(Buffer("acc", "float32", (integer(mr), integer(nr)), "register")),
-             Assign(tile, "acc", (r, c), REAL_ZERO),
-             for_("k0", ceildiv(d, kb), "seq",
-                  Assign((axis("kk", kb, "seq"), axis("r", mr, "lane")), "pa", (kk, r), a),
-                  Assign((axis("kk", kb, "seq"), axis("v", nv, "unroll"), axis("l", LANES, "lane")), "pb", (kk, c), b),
-                  Assign(tile, "acc", (r, c), op("add", R("acc", r, c), product))),
-             Assign(tile, "y", (row, col), R("acc", r, c), conj(lt(row, n), lt(col, m))))),
-    )  # fmt: skip
+        ["n", "m", "d"],
+        {"a": ("float32", [n, d]), "b": ("float32", [d, m])},
+        {"y": ("float32", [n, m])},
+        for_(
+            "i0",
+            ceildiv(n, mr),
+            "grid",
+            for_(
+                "j0",
+                ceildiv(m, nr),
+                "grid",
+                Alloc(Buffer("pa", "float32", (integer(kb), integer(mr)), "thread")),
+                Alloc(Buffer("pb", "float32", (integer(kb), integer(nr)), "thread")),
+                Alloc(Buffer("acc", "float32", (integer(mr), integer(nr)), "register")),
+                Assign(tile, "acc", (r, c), REAL_ZERO),
+                for_(
+                    "k0",
+                    ceildiv(d, kb),
+                    "seq",
+                    Assign((axis("kk", kb, "seq"), axis("r", mr, "lane")), "pa", (kk, r), a),
+                    Assign((axis("kk", kb, "seq"), axis("v", nv, "unroll"), axis("l", LANES, "lane")), "pb", (kk, c), b),
+                    Assign(tile, "acc", (r, c), op("add", R("acc", r, c), product)),
+                ),
+                Assign(tile, "y", (row, col), R("acc", r, c), conj(lt(row, n), lt(col, m))),
+            ),
+        ),
+    )
 
 
 @pytest.mark.parametrize("tile", [(8, 2), (8, 3), (3, 1)])
@@ -286,9 +388,17 @@ def test_matmul_without_packing() -> None:
     row, col = iadd(imul(i, 4), r), spread()
     fold = Fold(ADD, (Axis("k", d),), TRUE, (op("mul", R("a", row, k), R("b", k, col)),))
     loops = (axis("r", 4, "unroll"), axis("l", LANES, "lane"))
-    test = kernel(["n", "m", "d"], {"a": ("float32", [n, d]), "b": ("float32", [d, m])}, {"y": ("float32", [n, m])},
-                  for_("i", ceildiv(n, 4), "grid", for_("v", ceildiv(m, LANES), "grid",
-                       Assign(loops, "y", (row, col), fold, conj(lt(row, n), lt(col, m))))))  # fmt: skip
+    test = kernel(
+        ["n", "m", "d"],
+        {"a": ("float32", [n, d]), "b": ("float32", [d, m])},
+        {"y": ("float32", [n, m])},
+        for_(
+            "i",
+            ceildiv(n, 4),
+            "grid",
+            for_("v", ceildiv(m, LANES), "grid", Assign(loops, "y", (row, col), fold, conj(lt(row, n), lt(col, m)))),
+        ),
+    )
     for shape in ((4, 16, 3), (9, 35, 11), (2, 3, 0)):
         a, b = f32(shape[0], shape[2]), f32(shape[2], shape[1])
         (y,) = run_c(test, shape, a, b)
@@ -300,8 +410,12 @@ def test_causal_mask() -> None:
     c = spread()
     value = op("select", le(c, i), R("x", isub(i, c)), NEG_INF)
     loops = (axis("v", ceildiv(n, LANES), "seq"), axis("l", LANES, "lane"))
-    test = kernel(["n"], {"x": ("float32", [n])}, {"y": ("float32", [n, n])},
-                  for_("i", n, "grid", Assign(loops, "y", (i, c), value, lt(c, n))))  # fmt: skip
+    test = kernel(
+        ["n"],
+        {"x": ("float32", [n])},
+        {"y": ("float32", [n, n])},
+        for_("i", n, "grid", Assign(loops, "y", (i, c), value, lt(c, n))),
+    )
     x = f32(37)
     (y,) = run_c(test, [37], x)
     want = np.array([[x[a - b] if b <= a else -np.inf for b in range(37)] for a in range(37)])
@@ -312,8 +426,12 @@ def test_condition_that_is_data() -> None:
     """where(mask, x[index], 0): an index is only in range where the mask says so."""
     c = spread()
     value = op("select", R("mask", c, sort="bool"), R("x", R("index", c, sort="int")), REAL_ZERO)
-    test = kernel(["n", "m"], {"x": ("float32", [m]), "index": ("int32", [n]), "mask": ("bool", [n])}, {"y": ("float32", [n])},
-                  for_("v", ceildiv(n, LANES), "grid", Assign((axis("l", LANES, "lane"),), "y", (c,), value, lt(c, n))))  # fmt: skip
+    test = kernel(
+        ["n", "m"],
+        {"x": ("float32", [m]), "index": ("int32", [n]), "mask": ("bool", [n])},
+        {"y": ("float32", [n])},
+        for_("v", ceildiv(n, LANES), "grid", Assign((axis("l", LANES, "lane"),), "y", (c,), value, lt(c, n))),
+    )
     x, mask = f32(11), rng.random(70) < 0.5
     index = np.where(mask, rng.integers(0, 11, 70), 2**30).astype(np.int32)
     (y,) = run_c(test, [70, 11], x, index, mask)
@@ -329,8 +447,12 @@ def test_convolution_with_padding() -> None:
     fold = Fold(ADD, (Axis("p", integer(3)), Axis("q", integer(3))), TRUE, (op("mul", x, R("w", p, q)),))
     loops = (axis("v", ceildiv(m, LANES), "seq"), axis("l", LANES, "lane"))
     for kind in ("unroll", "seq"):
-        test = kernel(["n", "m"], {"x": ("float32", [n, m]), "w": ("float32", [integer(3), integer(3)])}, {"y": ("float32", [n, m])},
-                      for_("i", n, "grid", Assign(loops, "y", (i, c), fold, lt(c, m), (("p", kind), ("q", kind)))))  # fmt: skip
+        test = kernel(
+            ["n", "m"],
+            {"x": ("float32", [n, m]), "w": ("float32", [integer(3), integer(3)])},
+            {"y": ("float32", [n, m])},
+            for_("i", n, "grid", Assign(loops, "y", (i, c), fold, lt(c, m), (("p", kind), ("q", kind)))),
+        )
         for shape in ((5, 20), (1, 1), (3, 16)):
             a, w = f32(*shape), f32(3, 3)
             (y,) = run_c(test, shape, a, w)
@@ -342,10 +464,23 @@ def test_convolution_with_padding() -> None:
 def test_transposed_and_strided_access() -> None:
     c = spread()
     loops = (axis("l", LANES, "lane"),)
-    test = kernel(["n", "m"], {"x": ("float32", [m, n])}, {"y": ("float32", [n, m]), "z": ("float32", [m, n])},
-                  for_("i", n, "grid", for_("v", ceildiv(m, LANES), "seq",
-                       Assign(loops, "y", (i, c), R("x", c, i), lt(c, m)),
-                       Assign(loops, "z", (c, i), op("mul", R("x", c, i), real(2)), lt(c, m)))))  # fmt: skip
+    test = kernel(
+        ["n", "m"],
+        {"x": ("float32", [m, n])},
+        {"y": ("float32", [n, m]), "z": ("float32", [m, n])},
+        for_(
+            "i",
+            n,
+            "grid",
+            for_(
+                "v",
+                ceildiv(m, LANES),
+                "seq",
+                Assign(loops, "y", (i, c), R("x", c, i), lt(c, m)),
+                Assign(loops, "z", (c, i), op("mul", R("x", c, i), real(2)), lt(c, m)),
+            ),
+        ),
+    )
     x = f32(21, 5)
     y, z = run_c(test, [5, 21], x)
     np.testing.assert_array_equal(y, x.T)
@@ -355,8 +490,12 @@ def test_transposed_and_strided_access() -> None:
 def test_lane_number_as_data_and_reversal() -> None:
     c = spread()
     value = op("add", R("x", isub(isub(n, integer(1)), c)), op("real", mod(c, 3)))
-    test = kernel(["n"], {"x": ("float32", [n])}, {"y": ("float32", [n])},
-                  for_("v", ceildiv(n, LANES), "grid", Assign((axis("l", LANES, "lane"),), "y", (c,), value, lt(c, n))))  # fmt: skip
+    test = kernel(
+        ["n"],
+        {"x": ("float32", [n])},
+        {"y": ("float32", [n])},
+        for_("v", ceildiv(n, LANES), "grid", Assign((axis("l", LANES, "lane"),), "y", (c,), value, lt(c, n))),
+    )
     x = f32(40)
     (y,) = run_c(test, [40], x)
     close(y, x[::-1] + np.arange(40) % 3)
@@ -369,9 +508,19 @@ def test_integer_and_boolean_folds() -> None:
     count = Fold(INT_ADD, axes, lt(c, m), (op("int", op("lt", REAL_ZERO, R("x", i, c))),))
     some = Fold(ANY, axes, lt(c, m), (op("lt", real(2), R("x", i, c)),))
     every = Fold(ALL, axes, lt(c, m), (op("lt", real(-2), R("x", i, c)),))
-    test = kernel(["n", "m"], {"x": ("float32", [n, m])}, {"y": ("int64", [n]), "z": ("bool", [n]), "w": ("bool", [n])},
-                  for_("i", n, "grid", Assign((), "y", (i,), count, TRUE, kinds), Assign((), "z", (i,), some, TRUE, kinds),
-                       Assign((), "w", (i,), every, TRUE, kinds)))  # fmt: skip
+    test = kernel(
+        ["n", "m"],
+        {"x": ("float32", [n, m])},
+        {"y": ("int64", [n]), "z": ("bool", [n]), "w": ("bool", [n])},
+        for_(
+            "i",
+            n,
+            "grid",
+            Assign((), "y", (i,), count, TRUE, kinds),
+            Assign((), "z", (i,), some, TRUE, kinds),
+            Assign((), "w", (i,), every, TRUE, kinds),
+        ),
+    )
     x = f32(8, 45)
     y, z, w = run_c(test, x.shape, x)
     np.testing.assert_array_equal(y, (x > 0).sum(1))
@@ -382,8 +531,12 @@ def test_integer_and_boolean_folds() -> None:
 def test_triangular_fold_and_reads_that_leave_loops() -> None:
     """Σ_{j < i} w[n - 1] x[j]: w[n - 1] leaves the loop, and is not read where the loop is empty (n = 0)."""
     fold = Fold(ADD, (Axis("j", m), Axis("k", j)), TRUE, (op("mul", R("w", isub(m, integer(1))), R("x", k)),))
-    test = kernel(["n", "m"], {"x": ("float32", [m]), "w": ("float32", [m])}, {"y": ("float32", [n])},
-                  for_("i", n, "grid", Assign((), "y", (i,), fold)))  # fmt: skip
+    test = kernel(
+        ["n", "m"],
+        {"x": ("float32", [m]), "w": ("float32", [m])},
+        {"y": ("float32", [n])},
+        for_("i", n, "grid", Assign((), "y", (i,), fold)),
+    )
     x, w = f32(6), f32(6)
     (y,) = run_c(test, [2, 6], x, w)
     close(y, np.full(2, sum(w[-1] * x[:a].sum() for a in range(6))))
@@ -402,16 +555,27 @@ def test_online_maximum_and_sum_carried_over_tiles() -> None:
     rescaled = op("mul", R("sum"), op("exp", op("sub", R("top"), R("next"))))
     part = Fold(ADD, axes, TRUE, (op("select", lt(at, m), op("exp", op("sub", R("x", i, at), R("next"))), REAL_ZERO),))
     test = kernel(
-        ["n", "m"], {"x": ("float32", [n, m])}, {"y": ("float32", [n])},
-        for_("i", n, "grid",
-             *(Alloc(Buffer(name, "float32", (), "register")) for name in ("top", "next", "sum")),
-             Assign((), "top", (), Const("-inf")), Assign((), "sum", (), REAL_ZERO),
-             for_("t", ceildiv(m, tile), "seq",
-                  Assign((), "next", (), new, TRUE, kinds),
-                  Assign((), "sum", (), op("add", rescaled, part), TRUE, kinds),
-                  Assign((), "top", (), R("next"))),
-             Assign((), "y", (i,), op("add", R("top"), op("log", R("sum"))))),
-    )  # fmt: skip
+        ["n", "m"],
+        {"x": ("float32", [n, m])},
+        {"y": ("float32", [n])},
+        for_(
+            "i",
+            n,
+            "grid",
+            *(Alloc(Buffer(name, "float32", (), "register")) for name in ("top", "next", "sum")),
+            Assign((), "top", (), Const("-inf")),
+            Assign((), "sum", (), REAL_ZERO),
+            for_(
+                "t",
+                ceildiv(m, tile),
+                "seq",
+                Assign((), "next", (), new, TRUE, kinds),
+                Assign((), "sum", (), op("add", rescaled, part), TRUE, kinds),
+                Assign((), "top", (), R("next")),
+            ),
+            Assign((), "y", (i,), op("add", R("top"), op("log", R("sum")))),
+        ),
+    )
     x_ = f32(3, 75)
     (y,) = run_c(test, x_.shape, x_)
     close(y, np.log(np.exp(x_.astype(float)).sum(1)))
@@ -420,18 +584,26 @@ def test_online_maximum_and_sum_carried_over_tiles() -> None:
 def test_register_buffers_of_other_forms() -> None:
     """Written by lanes, read one by one; indexed by a loop (an array then); double and half precision; booleans."""
     test = kernel(
-        ["n"], {"x": ("float32", [n, integer(8)])}, {"y": ("float32", [n, integer(8)]), "z": ("float32", [n]), "w": ("bool", [n, integer(8)])},
-        for_("i", n, "grid",
-             Alloc(Buffer("a", "float64", (integer(8),), "register")), Alloc(Buffer("h", "float16", (integer(8),), "register")),
-             Alloc(Buffer("q", "bool", (integer(8),), "register")), Alloc(Buffer("c", "float32", (integer(8),), "register")),
-             Assign((axis("l", 8, "lane"),), "a", (l,), R("x", i, l)),
-             Assign((axis("l", 8, "lane"),), "h", (l,), R("a", l)),
-             Assign((axis("l", 8, "lane"),), "q", (l,), op("lt", REAL_ZERO, R("a", l))),
-             Assign((axis("k", 8, "seq"),), "c", (k,), R("x", i, k)),
-             Assign((axis("r", 8, "unroll"),), "y", (i, isub(integer(7), r)), op("add", R("h", r), R("c", r))),
-             Assign((axis("l", 8, "lane"),), "w", (i, l), R("q", l, sort="bool")),
-             Assign((), "z", (i,), Fold(ADD, (Axis("r", integer(8)),), TRUE, (R("a", r),)), TRUE, (("r", "unroll"),))),
-    )  # fmt: skip
+        ["n"],
+        {"x": ("float32", [n, integer(8)])},
+        {"y": ("float32", [n, integer(8)]), "z": ("float32", [n]), "w": ("bool", [n, integer(8)])},
+        for_(
+            "i",
+            n,
+            "grid",
+            Alloc(Buffer("a", "float64", (integer(8),), "register")),
+            Alloc(Buffer("h", "float16", (integer(8),), "register")),
+            Alloc(Buffer("q", "bool", (integer(8),), "register")),
+            Alloc(Buffer("c", "float32", (integer(8),), "register")),
+            Assign((axis("l", 8, "lane"),), "a", (lane,), R("x", i, lane)),
+            Assign((axis("l", 8, "lane"),), "h", (lane,), R("a", lane)),
+            Assign((axis("l", 8, "lane"),), "q", (lane,), op("lt", REAL_ZERO, R("a", lane))),
+            Assign((axis("k", 8, "seq"),), "c", (k,), R("x", i, k)),
+            Assign((axis("r", 8, "unroll"),), "y", (i, isub(integer(7), r)), op("add", R("h", r), R("c", r))),
+            Assign((axis("l", 8, "lane"),), "w", (i, lane), R("q", lane, sort="bool")),
+            Assign((), "z", (i,), Fold(ADD, (Axis("r", integer(8)),), TRUE, (R("a", r),)), TRUE, (("r", "unroll"),)),
+        ),
+    )
     x = f32(3, 8)
     y, z, w = run_c(test, [3], x)
     close(y, 2 * x[:, ::-1], 1e-3)
@@ -440,10 +612,14 @@ def test_register_buffers_of_other_forms() -> None:
 
 
 def test_global_buffer_and_two_grids() -> None:
-    test = kernel(["n"], {"x": ("float32", [n])}, {"y": ("float32", [n])},
-                  Alloc(Buffer("g", "float32", (n, n), "global")),
-                  for_("i", n, "grid", for_("j", n, "grid", Assign((), "g", (i, j), op("mul", R("x", i), R("x", j))))),
-                  for_("i", n, "grid", Assign((), "y", (i,), Fold(ADD, (Axis("j", n),), TRUE, (R("g", i, j),)))))  # fmt: skip
+    test = kernel(
+        ["n"],
+        {"x": ("float32", [n])},
+        {"y": ("float32", [n])},
+        Alloc(Buffer("g", "float32", (n, n), "global")),
+        for_("i", n, "grid", for_("j", n, "grid", Assign((), "g", (i, j), op("mul", R("x", i), R("x", j))))),
+        for_("i", n, "grid", Assign((), "y", (i,), Fold(ADD, (Axis("j", n),), TRUE, (R("g", i, j),)))),
+    )
     x = f32(20)
     (y,) = run_c(test, [20], x)
     close(y, np.outer(x, x).sum(1))
@@ -452,27 +628,50 @@ def test_global_buffer_and_two_grids() -> None:
 @pytest.mark.parametrize("scope", ["global", "thread"])
 def test_no_memory_is_an_error(scope: str) -> None:
     huge = imul(imul(n, 2**31), 2**20)
-    test = kernel(["n"], {"x": ("float32", [n])}, {"y": ("float32", [n])},
-                  *([Alloc(Buffer("g", "float32", (huge,), "global"))] if scope == "global" else []),
-                  for_("i", n, "grid", *([Alloc(Buffer("g", "float32", (huge,), "thread"))] if scope == "thread" else []),
-                       Assign((), "g", (i,), R("x", i)), Assign((), "y", (i,), R("g", i))))  # fmt: skip
+    test = kernel(
+        ["n"],
+        {"x": ("float32", [n])},
+        {"y": ("float32", [n])},
+        *([Alloc(Buffer("g", "float32", (huge,), "global"))] if scope == "global" else []),
+        for_(
+            "i",
+            n,
+            "grid",
+            *([Alloc(Buffer("g", "float32", (huge,), "thread"))] if scope == "thread" else []),
+            Assign((), "g", (i,), R("x", i)),
+            Assign((), "y", (i,), R("g", i)),
+        ),
+    )
     with pytest.raises(MemoryError, match="no memory"):
         run_c(test, [8], f32(8))
 
 
 def test_names_that_c_reserves() -> None:
     int_, double = var("int"), var("double")
-    test = kernel(["int"], {"for": ("float32", [int_]), "exp": ("float32", [int_])}, {"t0": ("float32", [int_])},
-                  for_("double", int_, "grid", Assign((), "t0", (double,), op("exp", op("add", R("for", double), R("exp", double))))))  # fmt: skip
+    test = kernel(
+        ["int"],
+        {"for": ("float32", [int_]), "exp": ("float32", [int_])},
+        {"t0": ("float32", [int_])},
+        for_("double", int_, "grid", Assign((), "t0", (double,), op("exp", op("add", R("for", double), R("exp", double))))),
+    )
     x, y = f32(4), f32(4)
     (z,) = run_c(test, [4], x, y)
     close(z, np.exp(x + y))
 
 
 def test_reading_other_cells_of_the_target_is_refused() -> None:
-    test = kernel(["n"], {"x": ("float32", [n])}, {"y": ("float32", [n])},
-                  for_("i", n, "grid", Alloc(Buffer("b", "float32", (integer(4),), "thread")),
-                       Assign((axis("r", 4, "seq"),), "b", (r,), R("b", isub(integer(3), r)))))  # fmt: skip
+    test = kernel(
+        ["n"],
+        {"x": ("float32", [n])},
+        {"y": ("float32", [n])},
+        for_(
+            "i",
+            n,
+            "grid",
+            Alloc(Buffer("b", "float32", (integer(4),), "thread")),
+            Assign((axis("r", 4, "seq"),), "b", (r,), R("b", isub(integer(3), r))),
+        ),
+    )
     with pytest.raises(Unsupported, match="second buffer"):
         print_kernel(test, CDialect())
 

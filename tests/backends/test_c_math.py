@@ -19,7 +19,9 @@ def apply(name: str, x: np.ndarray, width: int) -> np.ndarray:
     c = iadd(imul(v, width), lane)
     dtype = str(x.dtype)
     assign = Assign((axis("l", width, "lane"),), "y", (c,), op(name, R("x", c)), lt(c, n))
-    return run_c(kernel(["n"], {"x": (dtype, [n])}, {"y": (dtype, [n])}, for_("v", ceildiv(n, width), "grid", assign)), [len(x)], x)[0]
+    return run_c(
+        kernel(["n"], {"x": (dtype, [n])}, {"y": (dtype, [n])}, for_("v", ceildiv(n, width), "grid", assign)), [len(x)], x
+    )[0]
 
 
 def ulps(got: np.ndarray, want: np.ndarray, dtype: str) -> float:
@@ -37,7 +39,12 @@ def samples(name: str, dtype: str) -> np.ndarray:
     magnitudes = np.exp2(rng.uniform(info.minexp - info.nmant, info.maxexp - 0.01, 200_000))
     match name:
         case "exp":
-            parts = [rng.uniform(tiny, top, 400_000), rng.uniform(-1, 1, 200_000), rng.uniform(tiny, tiny + 20, 50_000), np.ldexp(magnitudes, -info.maxexp)]
+            parts = [
+                rng.uniform(tiny, top, 400_000),
+                rng.uniform(-1, 1, 200_000),
+                rng.uniform(tiny, tiny + 20, 50_000),
+                np.ldexp(magnitudes, -info.maxexp),
+            ]
         case "log":
             parts = [magnitudes, rng.uniform(0.4, 2.5, 400_000), 1 + rng.uniform(-1e-3, 1e-3, 100_000)]
         case _:
@@ -104,7 +111,9 @@ def test_special_values(dtype: str, width: int) -> None:
     np.testing.assert_array_equal(apply("exp", x, width), [inf, 0, nan, 1, 1, inf, 0])
     np.testing.assert_array_equal(apply("tanh", x, width), [1, -1, nan, 0, 0, 1, -1])
     np.testing.assert_array_equal(apply("erf", x, width), [1, -1, nan, 0, 0, 1, -1])
-    np.testing.assert_array_equal(apply("log", np.array([inf, -inf, nan, 0, -0.0, -1, 1], dtype), width), [inf, nan, nan, -inf, -inf, nan, 0])
+    np.testing.assert_array_equal(
+        apply("log", np.array([inf, -inf, nan, 0, -0.0, -1, 1], dtype), width), [inf, nan, nan, -inf, -inf, nan, 0]
+    )
 
 
 @pytest.mark.parametrize(("dtype", "last"), [("float32", -103.97), ("float64", -745.13)])
@@ -114,7 +123,9 @@ def test_exp_keeps_subnormals(dtype: str, last: float) -> None:
     assert (y > 0).all() and (np.diff(y) >= 0).all()
 
 
-@pytest.mark.parametrize("name", ["sqrt", "rsqrt", "floor", "ceil", "round", "sin", "cos", "log1p", "expm1", "abs", "neg", "atan"])
+@pytest.mark.parametrize(
+    "name", ["sqrt", "rsqrt", "floor", "ceil", "round", "sin", "cos", "log1p", "expm1", "abs", "neg", "atan"]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_library_functions_by_lane(name: str, dtype: str) -> None:
     x = np.abs(rng.standard_normal(100) * 3).astype(dtype) + np.asarray(0.25, dtype)

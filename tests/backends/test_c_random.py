@@ -1,6 +1,7 @@
 """Random statements against the harness's interpreter: guards, masks, folds in folds, copies, lanes, all kinds mixed.
 
-Every read lies in its array only under the conditions around it; a read that escapes them brings in a margin's nan.
+Every read lies in its array only under the conditions around it; one that escapes them kills the process
+(see `harness.guarded`).
 """
 
 from __future__ import annotations
@@ -38,9 +39,13 @@ class Maker:
         other = var(self.random.choice(names))
         shift = integer(self.pick(-1, 0, 0, 0, 1, 3))
         return self.pick(
-            iadd(name, shift), iadd(iadd(name, other), shift), isub(name, other), iadd(imul(name, 2), shift), isub(isub(m, name), integer(1)),
+            iadd(name, shift),
+            iadd(iadd(name, other), shift),
+            isub(name, other),
+            iadd(imul(name, 2), shift),
+            isub(isub(m, name), integer(1)),
             mod(iadd(name, other), 5),
-        )  # fmt: skip
+        )
 
     def read(self, names: list[str]) -> Term:
         a, b = self.index(names), self.index(names)
@@ -56,14 +61,18 @@ class Maker:
         a, b = self.index(names), self.index(names)
         simple = self.pick(lt(a, b), le(a, integer(3)), op("eq", a, b), op("ne", a, integer(2)), lt(integer(1), a))
         if self.random.random() < 0.25:
-            return self.pick(op("and", simple, self.condition(names)), op("or", simple, self.condition(names)), op("not", simple))
+            return self.pick(
+                op("and", simple, self.condition(names)), op("or", simple, self.condition(names)), op("not", simple)
+            )
         if self.random.random() < 0.2:
             return op("lt", self.read(names), real(Fraction(1, 4)))
         return simple
 
     def term(self, names: list[str], depth: int) -> Term:
         if depth == 0 or self.random.random() < 0.15:
-            return self.pick(self.read(names), self.read(names), self.read(names), op("real", self.index(names)), real(Fraction(3, 4)))
+            return self.pick(
+                self.read(names), self.read(names), self.read(names), op("real", self.index(names)), real(Fraction(3, 4))
+            )
         shape = self.random.random()
         if shape < 0.3:
             return self.fold(names, depth)
@@ -123,9 +132,11 @@ def random_kernel(seed: int) -> Kernel:
             Assign(tuple(loops), "y", (row, column), op("add", held, op("mul", value, held)), guard, kinds),  # type: ignore[arg-type]
         ]
     return kernel(
-        ["n", "m"], {"x": ("float32", [n, m]), "w": ("float32", [m, n]), "flag": ("bool", [integer(7)])}, {"y": ("float32", [n, m])},
+        ["n", "m"],
+        {"x": ("float32", [n, m]), "w": ("float32", [m, n]), "flag": ("bool", [integer(7)])},
+        {"y": ("float32", [n, m])},
         for_("i", ceildiv(n, rows), "grid", *inside),
-    )  # fmt: skip
+    )
 
 
 def check(seed: int) -> None:
