@@ -1,8 +1,8 @@
 """Two certificates side by side: what was added, removed, changed, and what is *weaker* in the new one.
 
 Weaker is: an obligation gone or shown by less while steps and kernels are the same; a family of the kernels' obligations
-(in-bounds, cover, no-race, …) without a member left; an axiom or convention more; a range of sizes narrower; an IEEE effect worse; a source
-or output no longer covered; a bound given up.
+(in-bounds, cover, no-race, …) without a member left; an axiom or convention more; a range of sizes narrower; an IEEE effect
+worse; a source or output no longer covered; a bound given up.
 """
 
 from __future__ import annotations

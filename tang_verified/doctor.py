@@ -31,7 +31,8 @@ def diagnose() -> tuple[list[str], bool]:
     found, usable = _c_backend()
     lines += found
     if not any("threads" in line for line in found):
-        lines.append(f"ok       threads: {len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()}")
+        count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        lines.append(f"ok       threads: {count}")
     return lines, whole and usable
 
 
@@ -43,7 +44,8 @@ def _c_backend() -> tuple[list[str], bool]:
     told: dict[str, str] = dict(runtime.describe())
     usable = told.get("usable") == "yes"
     if not usable:
-        return [f"missing  C compiler: {told.get('problem', 'none found')}; {told.get('usable', f'no; run: {COMPILERS}')}"], False
+        command = told.get("usable", f"no; run: {COMPILERS}")
+        return [f"missing  C compiler: {told.get('problem', 'none found')}; {command}"], False
     lines = [f"ok       C compiler: {told.get('compiler', '?')} {told.get('version', '')}".rstrip()]
     lines += [f"ok       {key}: {told[key]}" for key in ("openmp", "lanes", "threads", "cache") if key in told]
     return lines, True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from tang_verified.proofs.certificate import CertificateData, Record
+from tang_verified.proofs.certificate import CertificateData, Record, read
 from tang_verified.semantics.kernel import Alloc, Assign, Claim, For, Kernel, Stmt
 from tang_verified.semantics.program import Program, Tensor
 from tang_verified.semantics.show import show, show_kernel
@@ -28,8 +28,9 @@ RULES = {
 WIDTH = 160
 
 
-def explain(data: CertificateData, width: int = WIDTH) -> str:
+def explain(certificate: CertificateData | str, width: int = WIDTH) -> str:
     """The whole explanation as plain text."""
+    data = read(certificate) if isinstance(certificate, str) else certificate
     out = [f"program {data.traced.name}", *_signature(data.traced, width)]
     if data.broken:
         out += ["", f"the chain of steps is broken: {data.broken}"]
