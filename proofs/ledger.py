@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import z3
@@ -140,7 +140,7 @@ class Ledger:
         if not proved:
             point = ", ".join(f"{k}={v}" for k, v in sorted(self._point(facts, goal).items()))
             raise self.refuse(name, f"false at {point}: not {show(goal)}", "disproved")
-        self._settle(name, "isl", self._integer_statement(facts, goal))
+        self.record(name, "isl", self._integer_statement(facts, goal))
         self.seen[key] = len(self.obligations) - 1
 
     @staticmethod
@@ -164,7 +164,7 @@ class Ledger:
             body = z3.And(*(encoder.boolean(c) for c in conditions), True)
             branches.append(z3.Exists([z3.Int(f"i.{n}") for n in names], body) if names else body)
         given = [encoder.boolean(fact) for fact in facts]
-        self._settle(name, "isl", statement(encoder.symbols, [*given, z3.Not(z3.Or(*branches, False))]))
+        self.record(name, "isl", statement(encoder.symbols, [*given, z3.Not(z3.Or(*branches, False))]))
 
     def _integer_statement(self, facts: Sequence[Term], goal: Term) -> str:
         encoder = Encoder()
@@ -205,17 +205,27 @@ class Ledger:
         if answer != z3.unsat:
             raise self.refuse(name, f"Z3 answers unknown ({problem.reason_unknown()}): {show_as}")
         self.axioms.update(encoder.axioms_used)
-        self._settle(name, "z3", statement(encoder.symbols, assertions))
+        self.record(name, "z3", statement(encoder.symbols, assertions))
 
-    def _settle(self, name: str, prover: str, text: str) -> None:
-        if self.solver in ("cvc5", "both"):
-            from tang_verified.proofs.second import refuted
+    def confirm(self) -> None:
+        """With solver cvc5 or both: cvc5 refutes every statement that is kept, integer ones too, from its text.
 
-            answer = refuted(text, CVC5_BUDGET)
+        isl and Z3 have found the proof; with "cvc5" their yes counts for nothing more.
+        """
+        if self.solver == "z3":
+            return
+        from tang_verified.proofs.second import refuted
+
+        answers: dict[str, str] = {}
+        for number, o in enumerate(self.obligations):
+            if o.prover == "structure":
+                continue
+            if o.statement not in answers:
+                answers[o.statement] = refuted(o.statement, CVC5_BUDGET)
+            answer = answers[o.statement]
             if answer != "unsat":
-                raise self.refuse(name, f"cvc5 answers {answer}", "disproved" if answer == "sat" else "unproved")
-            prover = "cvc5" if self.solver == "cvc5" else f"{prover}+cvc5"
-        self.record(name, prover, text)
+                raise Refused(o.name, o.place, "disproved" if answer == "sat" else "unproved", f"cvc5 answers {answer}")
+            self.obligations[number] = replace(o, prover="cvc5" if self.solver == "cvc5" else f"{o.prover}+cvc5")
 
 
 def conjunction(encoder: Encoder, facts: Sequence[Term]) -> list[Any]:
