@@ -63,6 +63,7 @@ class Assigns(Folds):
             return
         if lane_axis is not None:
             lane = Lane(self.names.take("lane"), _constant(lane_axis.axis.extent, lane_axis.axis.name))
+            self.reach[lane.name] = lane.width
             names = {**names, lane_axis.axis.name: Var(lane.name)}
             context = context._replace(lane=lane)
         cells: list[Cell] = []

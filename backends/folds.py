@@ -165,6 +165,7 @@ class Folds(Expressions):
                     self._nest(rest, {**values, name: Const(k)}, running, context)
             case "lane":
                 lane = Lane(self.names.take("lane"), _number(extent))
+                self.reach[lane.name] = lane.width
                 self._nest(rest, {**values, name: Var(lane.name)}, running, context._replace(lane=lane))
             case _:
                 inner = [canonical(substitute(a.extent, values)) for _, a in rest if kind_of(a) == "seq"]

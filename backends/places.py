@@ -14,7 +14,8 @@ from tang_verified.backends.dialect import Dialect
 from tang_verified.backends.names import Names
 from tang_verified.backends.scopes import Context, Scope, Type, Value
 from tang_verified.backends.storage import Memory, Registers, Storage
-from tang_verified.semantics.terms import Fold, Read, Sort, Sym, Term, Var, children
+from tang_verified.semantics.build import linear
+from tang_verified.semantics.terms import Const, Fold, Read, Sort, Sym, Term, Var, children
 
 
 class Places:
@@ -28,6 +29,7 @@ class Places:
         self._temporaries = 0
         self._uses: dict[Term, frozenset[str]] = {}
         self._safe: dict[Term, bool] = {}
+        self.reach: dict[str, int] = {}  # printed variable -> how many values it takes, where that is a constant
 
     # Types and facts about terms
 
@@ -49,11 +51,31 @@ class Places:
         return self._uses[term]
 
     def safe(self, term: Term) -> bool:
-        """Whether it may be evaluated although a condition above it is false: no memory is read, no loop is run."""
+        """Whether it may be evaluated although a condition above it is false: no loop is run, and no memory is read but
+        that of a buffer of our own, at an index that is within it whatever the loop variables are."""
         if term not in self._safe:
-            local = not isinstance(term, Fold) and not (isinstance(term, Read) and not self.is_register(term))
+            local = not isinstance(term, Fold) and not (isinstance(term, Read) and not self._always_within(term))
             self._safe[term] = local and all(self.safe(part) for part in children(term))
         return self._safe[term]
+
+    def _always_within(self, read: Read) -> bool:
+        if self.is_register(read):
+            return True
+        place = self.storage.get(read.tensor)
+        if not isinstance(place, Memory) or not place.own:
+            return False
+        return all(self._below(index, extent) for index, extent in zip(read.index, place.extents, strict=True))
+
+    def _below(self, index: Term, extent: Term) -> bool:
+        """0 <= index < extent, from the constant ranges of the variables in it."""
+        parts, most = linear(index)
+        if not isinstance(extent, Const) or not isinstance(extent.value, int) or most < 0:
+            return False
+        for atom, factor in parts.items():
+            if not isinstance(atom, Var) or atom.name not in self.reach or factor < 0:
+                return False
+            most += factor * (self.reach[atom.name] - 1)
+        return most < extent.value
 
     def is_register(self, read: Read) -> bool:
         return self.registers.holds(read.tensor) and not isinstance(self.storage.get(read.tensor), Memory)
@@ -115,6 +137,8 @@ class Places:
         test = " && ".join(f"{self.bound(e, context).text} > 0" for e in unknown)
         front = Scope(scope, conditional=bool(unknown), loop=True, positive=frozenset(unknown))
         variable = self.names.take(stem)
+        if isinstance(extent, Const) and isinstance(extent.value, int):
+            self.reach[variable] = extent.value
         with front.block(self.dialect.loop(variable, text), frozenset((variable,)), loop=True) as body:
             yield variable, context._replace(scope=body)
         if front.holds_reads and unknown:

@@ -101,6 +101,8 @@ class _Printer(Assigns):
         if stmt.kind == "grid" and not self.parallel:
             return self.grid(stmt, names)
         variable = self.names.take(stmt.axis.name)
+        if isinstance(extent, Const) and isinstance(extent.value, int):
+            self.reach[variable] = extent.value
         body = self.block(stmt.body, {**names, stmt.axis.name: Var(variable)})
         scope = Scope()
         head = self.dialect.loop(variable, self.extent(scope, extent))
@@ -180,7 +182,7 @@ class _Printer(Assigns):
         if not self.on_heap(buffer):
             variable = self.names.take(buffer.name)
             extents = tuple(substitute(e, names) for e in buffer.shape)
-            self.storage[buffer.name] = Memory(variable, buffer.dtype, extents)
+            self.storage[buffer.name] = Memory(variable, buffer.dtype, extents, own=True)
             self.stack_bytes += _bytes(buffer) or 0
             lines.append((0, self.dialect.private_array(buffer.dtype, variable, (_bytes(buffer) or 0) // BYTES[buffer.dtype])))
             return None
@@ -197,7 +199,7 @@ class _Printer(Assigns):
     def heap(self, buffer: Buffer, names: dict[str, Term], lines: list[Line]) -> Memory:
         scope = Scope()
         extents = tuple(substitute(e, names) for e in buffer.shape)
-        place = Memory(self.names.take(buffer.name), buffer.dtype, extents)
+        place = Memory(self.names.take(buffer.name), buffer.dtype, extents, own=True)
         texts = [self.extent(scope, canonical(e)) for e in extents]
         scope.add(self.dialect.heap_array(buffer.dtype, place.variable, texts))
         lines += scope.lines

@@ -7,18 +7,29 @@ never a wrong one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tang_verified.passes.fuse import drop_unused, inline
 from tang_verified.passes.policy import materialised
 from tang_verified.passes.rename import rename
-from tang_verified.passes.rule import Derivation, Note
+from tang_verified.passes.rule import Derivation
 from tang_verified.passes.scratch import Scratch
 from tang_verified.passes.simplify import Simplifier
 from tang_verified.proofs.steps import Step
 from tang_verified.semantics.program import Program
 
 
-def derive(program: Program, notes: list[Note] | None = None) -> tuple[Program, tuple[Step, ...]]:
-    """The simplified program and the steps that lead to it; what was tried and refused is added to `notes`."""
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """The simplified program, the accepted steps that lead to it, and what was tried and refused."""
+
+    program: Program
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...]
+
+
+def derive(program: Program) -> Derived:
+    """Simplify a program by checked steps."""
     derivation = Derivation(program, Scratch(program))
     kept = materialised(program)
     simplifier = Simplifier(derivation)
@@ -29,6 +40,4 @@ def derive(program: Program, notes: list[Note] | None = None) -> tuple[Program, 
         simplifier.simplify(name)
         rename(derivation, name)
     drop_unused(derivation)
-    if notes is not None:
-        notes += derivation.notes
-    return derivation.program, tuple(derivation.steps)
+    return Derived(derivation.program, tuple(derivation.steps), tuple(str(note) for note in derivation.notes))

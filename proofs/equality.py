@@ -76,7 +76,25 @@ class Equality:
             a, b = b, a  # equality is symmetric; the lemmas below are written with the fold on the right
         if isinstance(b, Fold) and self._by_fold(name, a, b, scope):
             return
+        a = self._aligned(name, a, b, scope)
         self.pointwise(name, self._paired(name, a, b, scope), b, scope)
+
+    def _aligned(self, name: str, a: Term, b: Term, scope: Scope) -> Term:
+        """a, with each fold that stands where b has a fold written as b's, where the two are equal under the conditions
+        of the selects above (which a and b must share)."""
+        if alpha(a) == alpha(b) or not isinstance(a, (Op, Fold)):
+            return a
+        if isinstance(a, Fold):
+            both = isinstance(b, Fold) and a.monoid == b.monoid
+            return b if both and self._by_pair(f"{name}/fold", a, b, scope) else a  # type: ignore[arg-type]
+        if not isinstance(b, Op) or a.name != b.name or not outer_folds(a) or not outer_folds(b):
+            return a
+        scopes = [scope] * len(a.args)
+        if a.name == "select":
+            if alpha(a.args[0]) != alpha(b.args[0]):
+                return a
+            scopes[1:] = [scope.given(a.args[0]), scope.given(canonical(Op("not", (a.args[0],))))]
+        return Op(a.name, tuple(self._aligned(name, x, y, s) for x, y, s in zip(a.args, b.args, scopes, strict=True)))
 
     def _by_fold(self, name: str, a: Term, b: Fold, scope: Scope) -> bool:
         if self._empty(name, a, b, scope):
@@ -143,7 +161,8 @@ class Equality:
         """An encoder, and the scope's facts in it together with bounds of the max and min folds that occur."""
         encoder = Encoder(known=lambda fold: self.monoids.kind(fold, scope), finite=self.ledger.finite)
         facts: list[object] = conjunction(encoder, scope.facts)
-        folds = list({alpha(f): f for t in (*terms, *scope.facts) for f in outer_folds(t)}.values())
+        sources = tuple(terms) if self.ledger.finding else (*terms, *scope.facts)  # while a kind is found out: no further
+        folds = list({alpha(f): f for t in sources for f in outer_folds(t)}.values())
         for fold in folds:
             facts += self._bounds(encoder, fold, scope)
         for a in folds:
@@ -267,7 +286,7 @@ class Equality:
         for kept, rest in splits(a, b):
             if rest is not None and not laws.commutative:
                 continue
-            for olds in self._alike([f for f in outer_folds(kept) if f.monoid == b.monoid and len(f.axes) == len(b.axes)]):
+            for olds in self._alike([f for f in outer_folds(kept) if f.monoid == b.monoid and len(f.axes) == len(b.axes)], b):
 
                 def lemma(name: str, _: Term, __: Term, scope: Scope, olds: list[Fold] = olds, kept: Term = kept,
                           rest: Term | None = rest) -> None:  # fmt: skip
@@ -277,18 +296,22 @@ class Equality:
                     return
         raise ledger.refuse(f"{name}/extend", f"{show(a)} is no extension of a part of {show(b)}")
 
-    def _alike(self, folds: list[Fold]) -> list[list[Fold]]:
-        """Sets of folds over one domain to take as the states of H: all of them, all but one, or one."""
+    def _alike(self, folds: list[Fold], b: Fold) -> list[list[Fold]]:
+        """Sets of folds over one domain to take as the states of H: those new in a (what b's body has too is rather a
+        parameter of H), all of them, all but one, or one."""
+        theirs = {alpha(fold) for body in b.body for fold in outer_folds(body)}
         groups: dict[Term, list[Fold]] = {}
         for fold in folds:
             bare = alpha(canonical(Fold(fold.monoid, fold.axes, fold.guard, fold.monoid.identity)))
             groups.setdefault(bare, []).append(fold)
         out: dict[tuple[Fold, ...], None] = {}
         for group in groups.values():
+            out[tuple(fold for fold in group if alpha(fold) not in theirs)] = None
+        for group in groups.values():
             out[tuple(group)] = None
             out.update({tuple(f for f in group if f is not left_out): None for left_out in group if len(group) > 1})
             out.update({(fold,): None for fold in group})
-        return [list(chosen) for chosen in out]
+        return [list(chosen) for chosen in out if chosen]
 
     def _extension(self, name: str, kept: Term, olds: list[Fold], rest: Term | None, b: Fold, scope: Scope) -> None:
         ledger, whole = self.ledger, self.apart(b)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import z3
+
 from tang_verified.proofs.ledger import Ledger, Refused, show
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.meaning import ZERO, Encoder, Extended, Kind, all_of, any_of, negate, same
@@ -38,15 +40,14 @@ class MonoidFacts:
 
     def __init__(self, ledger: Ledger, equality: Equality) -> None:
         self.ledger, self.equality = ledger, equality
-        self.known_laws: dict[Monoid, Laws] = {}
 
     def laws(self, monoid: Monoid) -> Laws:
         """Identity and associativity (and commutativity where claimed), or `Refused` with a counterexample."""
-        if monoid not in self.known_laws:
+        if monoid not in self.ledger.laws:
             with self.ledger.lemma():
                 self._prove_laws(monoid)
-            self.known_laws[monoid] = Laws(monoid.commutative)
-        return self.known_laws[monoid]
+            self.ledger.laws[monoid] = Laws(monoid.commutative)
+        return self.ledger.laws[monoid]
 
     def _prove_laws(self, monoid: Monoid) -> None:
         sorts = [sort_of(t) for t in monoid.identity]
@@ -73,15 +74,26 @@ class MonoidFacts:
         if sort_of(fold) != "real" or len(fold.body) != 1:
             return UNKNOWN
         scope = scope.without_folds()
-        key = (alpha(canonical(fold)), scope.facts, scope.points)
-        memory = self.ledger.kinds
-        if key not in memory:
-            memory[key] = UNKNOWN  # while it is being found out, nothing is known
+        shape = alpha(canonical(fold))
+        key = (shape, scope.facts, scope.points)
+        memory, finding = self.ledger.kinds, self.ledger.finding
+        if key in memory:
+            return memory[key]
+        if shape in finding:  # asked for again on the way, as a fact about the fold itself does: nothing is known yet
+            return UNKNOWN
+        finding.add(shape)
+        try:
             with self.ledger.lemma():
                 memory[key] = self._find_kind(fold, scope)
+        finally:
+            finding.discard(shape)
         return memory[key]
 
     def _find_kind(self, fold: Fold, scope: Scope) -> Kind:
+        try:
+            self.laws(fold.monoid)  # induction over a fold needs them
+        except Refused:
+            return UNKNOWN
         fold = self.equality.apart(self.equality.flat(fold))
         inside = scope.over(fold.axes, fold.guard)
         encoder, facts = self.equality.problem(inside, fold.body)
@@ -100,16 +112,20 @@ class MonoidFacts:
         return UNKNOWN
 
     def _closed(self, monoid: Monoid, kind: Kind) -> bool:
-        sorts = [sort_of(t) for t in monoid.identity]
-        encoder = Encoder()
-        states = [[encoder.encode(Sym(f"{n}{k}", s)) for k, s in enumerate(sorts)] for n in "ab"]
-        given = [never(x, kind) for state in states for x in state if isinstance(x, Extended)]
-        result = encoder.encode(monoid.combine[0])
-        return self.shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, never(result, kind), monoid.name)
+        """Whether combine keeps the property; asked once for each monoid itself (its name says nothing)."""
+        memory = self.ledger.closed
+        if (monoid, kind) not in memory:
+            sorts = [sort_of(t) for t in monoid.identity]
+            encoder = Encoder()
+            states = [[encoder.encode(Sym(f"{n}{k}", s)) for k, s in enumerate(sorts)] for n in "ab"]
+            given = [never(x, kind) for state in states for x in state if isinstance(x, Extended)]
+            claim = never(encoder.encode(monoid.combine[0]), kind)
+            memory[monoid, kind] = self.shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, claim, monoid.name)
+        return memory[monoid, kind]
 
     def _closed_identity(self, monoid: Monoid, kind: Kind) -> bool:
-        value = Encoder().encode(monoid.identity[0])
-        return never(value, kind) is True
+        claim = never(Encoder().encode(monoid.identity[0]), kind)  # about a constant: it simplifies to true or false
+        return claim is True or (claim is not False and bool(z3.is_true(z3.simplify(claim))))
 
     def _nonempty(self, fold: Fold, scope: Scope) -> bool:
         from tang_verified.proofs.equality import domain_facts
@@ -124,18 +140,13 @@ class MonoidFacts:
             return False
 
     def shows(self, name: str, encoder: Encoder, facts: list[Any], claim: Any, text: str) -> bool:
-        key = (name, text) if name.startswith("monoid/") else None
-        if key is not None and key in self.ledger.laws:
-            return self.ledger.laws[key]
+        """Whether the claim is valid."""
         try:
             with self.ledger.trial(), self.ledger.lemma():
                 self.ledger.valid(name, encoder, facts, claim, text)
-            answer = True
+            return True
         except Refused:
-            answer = False
-        if key is not None:
-            self.ledger.laws[key] = answer
-        return answer
+            return False
 
     def homomorphism(
         self, name: str, kept: Term, olds: list[Fold], part: tuple[Term, ...], whole: Fold, bodies: list[Term],
@@ -207,7 +218,8 @@ def replace_everywhere(term: Term, old: Term, new: Term) -> Term:
 
 
 def _kind(kind: Kind) -> str:
-    return "-".join(word for word, wanted in zip(("nan", "top", "bottom", "negative", "zero"), kind, strict=True) if wanted) or "any"
+    words = ("nan", "top", "bottom", "negative", "zero")
+    return "-".join(word for word, wanted in zip(words, kind, strict=True) if wanted) or "any"
 
 
 def _state(state: tuple[Term, ...]) -> str:

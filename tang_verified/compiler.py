@@ -191,11 +191,10 @@ def derive_and_certify(
     from tang_verified.passes.derive import derive
     from tang_verified.passes.schedule.search import certified_plan
 
-    tried: list[Any] = []
-    derived = timings.measure("derive", lambda: derive(program, tried))
+    derived = timings.measure("derive", lambda: derive(program))
     target = get(backend).target()
     certified, notes = timings.measure("certify", lambda: certified_plan(program, derived, target, dict(schedule or {})))
-    return certified, (*map(str, tried), *notes)
+    return certified, (*derived.notes, *notes)
 
 
 def compile(

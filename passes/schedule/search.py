@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tang_verified.passes.derive import Derived
 from tang_verified.passes.schedule.plan import Choice, plan
 from tang_verified.passes.schedule.target import Target
 from tang_verified.proofs.check import Certified, certify
 from tang_verified.proofs.ledger import Refused
-from tang_verified.proofs.steps import Step
 from tang_verified.semantics.program import Program
 from tang_verified.semantics.terms import IllFormed
 
@@ -16,10 +16,10 @@ STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
 
 
 def certified_plan(
-    traced: Program, derived: tuple[Program, tuple[Step, ...]], target: Target, schedule: dict[str, Any]
+    traced: Program, derived: Derived, target: Target, schedule: dict[str, Any]
 ) -> tuple[Certified, tuple[str, ...]]:
     """The first style whose kernels are proved, and what was refused before it."""
-    program, steps = derived
+    program, steps = derived.program, derived.steps
     notes: list[str] = []
     refusal: Exception | None = None
     for style in STYLES:
