@@ -44,7 +44,7 @@ class Note:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.step.tensor}: {self.step.note or self.step.rule}: {self.obligation}: {self.why}"
+        return f"{self.step.tensor}: {self.step.note or self.step.rule} not taken: {self.obligation}: {self.why[:160]}"
 
 
 @dataclass
@@ -70,7 +70,8 @@ class Derivation:
         except (Refused, IllFormed) as problem:
             self.refused.add(step)
             obligation = problem.obligation if isinstance(problem, Refused) else "well-formed"
-            self.notes.append(Note(step, obligation, str(problem)))
+            why = f"{problem.verdict}, {problem.why}" if isinstance(problem, Refused) else str(problem)
+            self.notes.append(Note(step, obligation, why))
             return False
         self.steps.append(step)
         return True

@@ -10,6 +10,7 @@ from tang_verified.passes.domain import mask_to_domain
 from tang_verified.passes.factor import factor
 from tang_verified.passes.gather import gather
 from tang_verified.passes.hoist import hoist
+from tang_verified.passes.indices import indices
 from tang_verified.passes.laws import normal
 from tang_verified.passes.rule import Derivation, Place, Rule
 from tang_verified.passes.selects import absorb, decide, vanish, zero
@@ -48,7 +49,7 @@ class Simplifier:
 
     def _visit(self, tensor: str, path: Path, given: Conditions) -> None:
         term = self.derivation.value(tensor, path)
-        if isinstance(term, (Var, Const)) or sort_of(term) == "int" or (term, given) in self.done:
+        if isinstance(term, (Var, Const)) or (term, given) in self.done:
             return
         for number in range(len(children(term))):
             self._child(tensor, path, number, given)
@@ -72,7 +73,7 @@ class Simplifier:
     def _rules(self, tensor: str, path: Path, given: Conditions) -> bool:
         term = self.derivation.value(tensor, path)
         place = Place(lambda: self._facts(tensor, path))
-        for rule in self.rules:
+        for rule in (indices,) if sort_of(term) == "int" and not isinstance(term, Fold) else self.rules:
             for proposal in rule(term, place):
                 if self._propose(proposal.rule, tensor, path, proposal.after, proposal.note, given):
                     return True

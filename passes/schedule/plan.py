@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tang_verified.passes.schedule.analysis import (
-    Contraction, all_folds, contraction, depends, inner_folds, key, row_folds,
+    Contraction, all_folds, contraction, depends, guard_folds, inner_folds, key, row_folds,
 )  # fmt: skip
 from tang_verified.passes.schedule.contraction import Contractor
 from tang_verified.passes.schedule.group import Group, Shape
@@ -46,6 +46,8 @@ class Planner:
     """Makes the kernel of one definition."""
 
     def __init__(self, program: Program, d: Def, target: Target, choice: Choice) -> None:
+        if choice.style != "plain":
+            d = Def(d.tensor, d.axes, guard_folds(d.value))
         self.program, self.d, self.target, self.choice = program, d, target, choice
         self.dtype = compute_dtype(program, d)
         self.lanes = max(1, target.lanes // (2 if self.dtype == "float64" else 1))
