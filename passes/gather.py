@@ -16,7 +16,7 @@ from tang_verified.semantics.terms import TRUE, ZERO, Fold, Op, Term, Var, free_
 
 def gather(term: Term, place: Place) -> Iterator[Proposal]:
     match term:
-        case Fold(monoid, axes, guard, (Op("select", (c, f, identity)),), 0) if identity == monoid.identity[0]:
+        case Fold(monoid, axes, _, (Op("select", (c, f, identity)),), 0) if identity == monoid.identity[0]:
             for number, axis in enumerate(axes):
                 hit = next((part for part in conjuncts(c) if position(part, axis.name) is not None), None)
                 if hit is None:

@@ -17,7 +17,21 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from tang_verified.semantics.terms import (
-    FALSE, NAN, NEG_INF, REAL_ONE, REAL_ZERO, TRUE, Const, Fold, Op, Read, Term, alpha, children, rebuild, sort_of,
+    FALSE,
+    NAN,
+    NEG_INF,
+    REAL_ONE,
+    REAL_ZERO,
+    TRUE,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    alpha,
+    children,
+    rebuild,
+    sort_of,
 )  # fmt: skip
 
 # f(nan, …) = nan. Not select; not the comparisons, which are false.

@@ -21,13 +21,23 @@ from dataclasses import dataclass
 
 from tang_verified.semantics.program import Def, Program
 from tang_verified.semantics.terms import (
-    ADD, Axis, Const, Fold, Op, Read, Term, children, free_vars, reads, replace_reads, substitute,
+    ADD,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    children,
+    free_vars,
+    reads,
+    replace_reads,
+    substitute,
 )  # fmt: skip
 
 LIMIT = 256
-EXPENSIVE = frozenset(
-    "exp expm1 log log1p pow sin cos tan tanh sinh cosh asin acos atan erf".split()
-)  # what costs as much as a dozen products  # fmt: skip
+# What costs as much as a dozen products.
+EXPENSIVE = frozenset("exp expm1 log log1p pow sin cos tan tanh sinh cosh asin acos atan erf".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +85,9 @@ class _Element:
 def _recomputed(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator[str]:
     for d in program.defs:
         for consumer in program.defs:
-            if d.tensor.name not in kept and any(recomputes(d, forms[d.tensor.name], consumer, use) for use in uses(d, consumer)):
-                yield d.tensor.name
+            name = d.tensor.name
+            if name not in kept and any(recomputes(d, forms[name], consumer, use) for use in uses(d, consumer)):
+                yield name
 
 
 def recomputes(d: Def, form: Term, consumer: Def, use: Use) -> bool:
@@ -123,7 +134,7 @@ def heavy(fold: Fold) -> bool:
     """A sum of products of different reads over many elements."""
     count = 1
     for axis in fold.axes:
-        count *= axis.extent.value if isinstance(axis.extent, Const) else LIMIT + 1  # type: ignore[operator]
+        count *= int(axis.extent.value) if isinstance(axis.extent, Const) else LIMIT + 1
     products = (node for node in _operations(fold.body[0]) if node.name == "mul" and node.args[0] != node.args[1])
     return fold.monoid == ADD and count > LIMIT and any(all(reads(a) for a in node.args) for node in products)
 

@@ -7,7 +7,15 @@ import pytest
 from tang_verified.passes.laws import law, normal
 from tang_verified.semantics.show import show
 from tang_verified.semantics.terms import (
-    ADD, NAN, NEG_INF, REAL_ONE, REAL_ZERO, TRUE, Fold, Op, Term,
+    ADD,
+    NAN,
+    NEG_INF,
+    REAL_ONE,
+    REAL_ZERO,
+    TRUE,
+    Fold,
+    Op,
+    Term,
 )  # fmt: skip
 from tests.passes.helpers import c, fires, keep, label, op, over, stays, x, y
 

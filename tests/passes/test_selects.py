@@ -8,7 +8,17 @@ import pytest
 
 from tang_verified.passes.selects import absorb, decide, merge, vanish, zero
 from tang_verified.semantics.terms import (
-    ADD, MAX, NEG_INF, ONE, REAL_ONE, REAL_ZERO, TRUE, ZERO, Const, Fold, Term,
+    ADD,
+    MAX,
+    NEG_INF,
+    ONE,
+    REAL_ONE,
+    REAL_ZERO,
+    TRUE,
+    ZERO,
+    Const,
+    Fold,
+    Term,
 )  # fmt: skip
 from tests.passes.helpers import I, J, M, c, fires, keep, label, op, over, stays, x, y
 
