@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tang_verified.passes.gather import gather
 from tang_verified.passes.hoist import hoist
-from tang_verified.semantics.terms import ADD, MAX, NEG_INF, REAL_ZERO, TRUE, ZERO, Axis, Fold
-from tests.passes.helpers import I, J, M, N, Var, fires, keep, label, op, over, stays, x
+from tang_verified.semantics.terms import ADD, MAX, NEG_INF, REAL_ZERO, TRUE, ZERO, Axis, Fold, Var
+from tests.passes.helpers import I, J, M, N, fires, keep, label, op, over, stays, x
 
 HIT = op("eq", J, label())
 

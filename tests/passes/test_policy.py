@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tang_verified.passes.policy import heavy, materialised
-from tang_verified.semantics.terms import ADD, TRUE, Const, Fold
+from tang_verified.semantics.terms import ADD, TRUE, Const, Fold, Var
 from tang_verified.trace import trace
-from tests.passes.helpers import I, J, N, Var, op, over, x
+from tests.passes.helpers import I, J, N, op, over, x
 from tests.passes.zoo import MODELS, softmax, traced
 
 

@@ -6,8 +6,8 @@ from tang_verified.passes.rename import rename, tidy
 from tang_verified.passes.rule import Derivation
 from tang_verified.passes.scratch import Scratch
 from tang_verified.semantics.show import show
-from tang_verified.semantics.terms import ADD, MAX, TRUE, Fold
-from tests.passes.helpers import I, Var, op, over, program, x
+from tang_verified.semantics.terms import ADD, MAX, TRUE, Fold, Var
+from tests.passes.helpers import I, op, over, program, x
 
 K = Var("k0")
 ROW = Fold(MAX, over("k0"), TRUE, (x(I, K),))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tang_verified.passes.unmask import unmask
-from tang_verified.semantics.terms import ADD, MAX, NEG_INF, TRUE, Const, Fold, Term
-from tests.passes.helpers import I, J, Var, fires, keep, op, over, stays, x
+from tang_verified.semantics.terms import ADD, MAX, NEG_INF, TRUE, Const, Fold, Term, Var
+from tests.passes.helpers import I, J, fires, keep, op, over, stays, x
 
 K = Var("k")
 

@@ -20,8 +20,9 @@ from tang_verified.semantics.terms import (
     Monoid,
     Sym,
     Term,
+    Var,
 )  # fmt: skip
-from tests.passes.helpers import I, M, N, Var, keep, op, over, program, x
+from tests.passes.helpers import I, M, N, keep, op, over, program, x
 
 K = Var("k")
 
