@@ -47,8 +47,10 @@ def certify(traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], s
     ledger = Ledger(traced, solver)
     check_bounds(ledger, traced)
     program = traced
-    for step in steps:
-        program = check_step(ledger, program, step)
+    for number, step in enumerate(steps, 1):
+        program = check_step(ledger, program, step, number)
+    if len({kernel.name for kernel in kernels}) != len(kernels):
+        raise IllFormed("two kernels bear one name")
     done: list[str] = []
     for kernel in kernels:
         if kernel.program != program:
@@ -65,7 +67,9 @@ def certify(traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], s
     missing = [name for name in program.outputs if name not in done]
     if missing or program.outputs != traced.outputs:
         raise IllFormed(f"no kernel computes {missing or program.outputs}")
-    return Certified(traced, tuple(steps), program, tuple(kernels), tuple(ledger.obligations), tuple(sorted(ledger.axioms)), _SEAL)
+    ledger.confirm()
+    proved, axioms = tuple(ledger.obligations), tuple(sorted(ledger.axioms))
+    return Certified(traced, tuple(steps), program, tuple(kernels), proved, axioms, _SEAL)
 
 
 def is_certified(value: object) -> bool:

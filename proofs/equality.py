@@ -49,6 +49,10 @@ class Scope:
         point = tuple(Var(axis.name) for axis in axes)
         return Scope(self.facts + domain_facts(axes, guard), (*self.points, point))
 
+    def without_folds(self) -> Scope:
+        """The facts that mention no fold: what is shown of a fold must not wait for what is shown of itself."""
+        return Scope(tuple(f for f in self.facts if not outer_folds(f)), self.points)
+
     def at(self, point: tuple[Term, ...]) -> Scope:
         return Scope(self.facts, (*self.points, point))
 
@@ -72,7 +76,25 @@ class Equality:
             a, b = b, a  # equality is symmetric; the lemmas below are written with the fold on the right
         if isinstance(b, Fold) and self._by_fold(name, a, b, scope):
             return
+        a = self._aligned(name, a, b, scope)
         self.pointwise(name, self._paired(name, a, b, scope), b, scope)
+
+    def _aligned(self, name: str, a: Term, b: Term, scope: Scope) -> Term:
+        """a, with each fold that stands where b has a fold written as b's, where the two are equal under the conditions
+        of the selects above (which a and b must share)."""
+        if alpha(a) == alpha(b) or not isinstance(a, (Op, Fold)):
+            return a
+        if isinstance(a, Fold):
+            both = isinstance(b, Fold) and a.monoid == b.monoid
+            return b if both and self._by_pair(f"{name}/fold", a, b, scope) else a  # type: ignore[arg-type]
+        if not isinstance(b, Op) or a.name != b.name or not outer_folds(a) or not outer_folds(b):
+            return a
+        scopes = [scope] * len(a.args)
+        if a.name == "select":
+            if alpha(a.args[0]) != alpha(b.args[0]):
+                return a
+            scopes[1:] = [scope.given(a.args[0]), scope.given(canonical(Op("not", (a.args[0],))))]
+        return Op(a.name, tuple(self._aligned(name, x, y, s) for x, y, s in zip(a.args, b.args, scopes, strict=True)))
 
     def _by_fold(self, name: str, a: Term, b: Fold, scope: Scope) -> bool:
         if self._empty(name, a, b, scope):

@@ -17,18 +17,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from tang_verified.proofs.equality import Equality, Scope, domain_facts
 from tang_verified.proofs.ledger import Ledger, show
 from tang_verified.proofs.width import Ranges
 from tang_verified.semantics.build import canonical, conj
-from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Claim, For, Kernel, Stmt
+from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Claim, For, Kernel, Kind, Stmt
+from tang_verified.semantics.kernel import Scope as BufferScope
 from tang_verified.semantics.program import BYTES, SORTS, Tensor, check_read
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
-    FALSE, TRUE, Axis, Const, Fold, IllFormed, Op, Read, Term, Var, children, free_vars, reads, rebuild, sort_of, substitute,
+    FALSE, TRUE, Axis, Const, Fold, IllFormed, Op, Read, Sort, Term, Var, children, free_vars, reads, rebuild, sort_of,
+    substitute,
 )  # fmt: skip
+from tang_verified.semantics.wellformed import check_extent, check_names, check_term
 
+PARALLEL = ("grid", "thread")
 REGISTER_BYTES = 1 << 16  # what a printer may be asked to keep in named variables
 BUFFER_BYTES = 1 << 62
 
@@ -76,9 +81,13 @@ class Execution:
         """Discharge every obligation of the kernel or raise `Refused` (`IllFormed` for what is no kernel at all)."""
         if set(self.kernel.reads) & set(self.kernel.outputs) or not self.kernel.outputs:
             raise IllFormed("a kernel needs outputs, and may not read them")
+        check_names((self.kernel.name, *self.kernel.reads, *self.kernel.outputs), "kernel")
+        for name in self.kernel.outputs:
+            self.program.definition(name)  # an input is no output
         scope = Scope(self.ledger.base)
         self.block(self.kernel.body, Frame((), scope, Ranges.of(self.program.sizes)))
         for name, writes in self.outputs.items():
+            self.ledger.place = f"kernel {self.kernel.name}/{name}"
             tensor = self.program.tensor(name)
             self._covered(name, tensor.shape, writes, scope)
 
@@ -104,16 +113,19 @@ class Execution:
             del self.cells[name]
 
     def _at(self, target: str, number: int) -> None:
-        self.ledger.place = f"{self.kernel.name}/{target}:{number}"
+        self.ledger.place = f"kernel {self.kernel.name}/{target}:{number}"
 
     def _declare(self, statement: Alloc, frame: Frame) -> None:
         buffer = statement.buffer
         taken = set(self.cells) | set(self.tensors) | set(self.outputs) | {s.name for s in self.program.sizes}
         if buffer.name in taken:
             raise IllFormed(f"buffer {buffer.name!r} is declared twice")
+        check_names((buffer.name,), "buffer")
+        if buffer.dtype not in SORTS or buffer.scope not in get_args(BufferScope):
+            raise IllFormed(f"buffer {buffer.name}: {buffer.dtype} {buffer.scope}")
         bound = 1
         for extent in buffer.shape:
-            self._bound_names(extent, frame, ())
+            self._extent(extent, frame, ())
             bound *= frame.ranges.limit(self.ledger, extent)
         if buffer.scope == "register" and not all(isinstance(e, Const) for e in buffer.shape):
             raise self.ledger.refuse("capacity/register", f"{buffer.name} has an extent that is no constant", "disproved")
@@ -126,16 +138,16 @@ class Execution:
 
     def _loop(self, loop: For, frame: Frame) -> None:
         self._new_name(loop.axis.name, frame, ())
-        self._bound_names(loop.axis.extent, frame, ())
-        if loop.kind == "lane":
-            raise IllFormed("lanes are axes of an assignment, not of a loop")
+        self._extent(loop.axis.extent, frame, ())
+        if loop.kind == "lane" or loop.kind not in get_args(Kind):
+            raise IllFormed(f"a loop of kind {loop.kind}; lanes are axes of an assignment")
         if loop.carried and loop.kind != "seq" and loop.kind != "unroll":
             raise self.ledger.refuse("no-race/carried", f"parallel loop {loop.axis.name} carries a buffer", "disproved")
-        place = f"{self.kernel.name}/for {loop.axis.name}"
+        place = f"kernel {self.kernel.name}/for {loop.axis.name}"
         self.ledger.place = place
         self.ledger.holds("carried/extent", frame.scope.facts, Op("le", (Const(0), loop.axis.extent)))
         for carried in loop.carried:
-            cell = self._mutable(carried.buffer, len(frame.loops))
+            cell = self._mutable(carried.buffer, frame.loops)
             self._claim_names(carried.claim, cell.buffer, frame, (loop.axis.name,))
             if cell.content is None:
                 raise self.ledger.refuse("stage/defined", f"{carried.buffer} is carried but never set", "disproved")
@@ -167,12 +179,15 @@ class Execution:
         axes = tuple(loop.axis for loop in statement.loops)
         if len({axis.name for axis in axes}) != len(axes):
             raise IllFormed(f"an axis of the assignment to {statement.target} is bound twice")
-        ranges = frame.ranges
-        for axis in axes:
-            ranges = ranges.over(self.ledger, axis)
         names = tuple(axis.name for axis in axes)
-        for term in (*statement.index, statement.guard, statement.value):
-            self._bound_names(term, frame, names)
+        for number, axis in enumerate(axes):
+            self._extent(axis.extent, frame, names[:number])
+        for place in statement.index:
+            self._bound_names(place, frame, names, "int")
+        self._bound_names(statement.guard, frame, names, "bool")
+        self._bound_names(statement.value, frame, names)
+        self._kinds(statement)
+        ranges = frame.ranges.all_over(self.ledger, axes)
         inner = replace(frame, scope=frame.scope.over(axes), ranges=ranges)
         guard = self.resolve(statement.guard, inner, statement)
         inner = replace(inner, scope=inner.scope.given(guard))
@@ -202,15 +217,20 @@ class Execution:
         cell = self.cells[statement.target]
         if SORTS[cell.buffer.dtype] != sort_of(value):
             raise IllFormed(f"{statement.target} holds {cell.buffer.dtype}, the value is {sort_of(value)}")
+        if cell.buffer.dtype == "int32":
+            frame.ranges.fits_int32(self.ledger, value, {t.name for t in self.tensors.values() if t.dtype == "int64"})
         self._in_box(statement.target, cell.buffer.shape, index, frame)
         if cell.claim is not None:
             if cell.content is not None:
                 raise self.ledger.refuse("stage/single-assignment", f"{statement.target} is complete already", "disproved")
+            if cell.buffer.scope in ("register", "thread") and any(f.kind in PARALLEL for f in frame.loops[cell.level :]):
+                why = f"{statement.target} is private to an instance, and is filled by the instances of a loop inside"
+                raise self.ledger.refuse("no-race/scope", why, "disproved")
             self.equality.equal(f"value/{statement.target}", value, apply(cell.claim, index), frame.scope)
             own = tuple(f.axis for f in frame.loops[cell.level :]) + tuple(loop.axis for loop in statement.loops)
             cell.writes.append(Write(own, domain_facts(own, guard), index))
             return
-        self._mutable(statement.target, len(frame.loops), frame.loops)
+        self._mutable(statement.target, frame.loops)
         if guard != TRUE:
             raise self.ledger.refuse("cover/whole", f"{statement.target} is assigned under a guard", "disproved")
         own = tuple(loop.axis for loop in statement.loops)
@@ -238,14 +258,14 @@ class Execution:
 
     # -- buffers ----------------------------------------------------------------------------------------------------
 
-    def _mutable(self, name: str, level: int, loops: tuple[For, ...] = ()) -> Cell:
+    def _mutable(self, name: str, loops: tuple[For, ...]) -> Cell:
         """A buffer that may be assigned here: every loop between it and here carries it."""
         if name not in self.cells or self.cells[name].claim is not None:
             raise IllFormed(f"{name!r} is not a mutable buffer here")
         cell = self.cells[name]
         for loop in loops[cell.level :]:
             if name not in [c.buffer for c in loop.carried]:
-                kind = "parallel " if loop.kind in ("grid", "thread") else ""
+                kind = "parallel " if loop.kind in PARALLEL else ""
                 raise self.ledger.refuse(
                     "no-race/shared", f"{name} is assigned in {kind}loop {loop.axis.name}, which does not carry it", "disproved"
                 )
@@ -348,11 +368,29 @@ class Execution:
         if name in frame.ranges.bounds or name in more or "!" in name or name.startswith("."):
             raise IllFormed(f"axis {name!r} is bound twice, or is no name")
 
-    def _bound_names(self, term: Term, frame: Frame, more: tuple[str, ...]) -> None:
+    def _bound_names(self, term: Term, frame: Frame, more: tuple[str, ...], sort: Sort | None = None) -> None:
+        check_term(term, self.ledger.place, sort)
         loose = free_vars(term) - set(frame.ranges.bounds) - set(more)
         if loose:
             raise IllFormed(f"unbound {sorted(loose)} in {show(term)}")
-        sort_of(term)
+
+    def _extent(self, extent: Term, frame: Frame, more: tuple[str, ...]) -> None:
+        check_extent(extent, self.ledger.place)
+        self._bound_names(extent, frame, more)
+
+    def _kinds(self, statement: Assign) -> None:
+        """Kinds of the loops and fold axes. A fold axis spread over lanes reorders the fold: its monoid must allow it."""
+        kinds = dict(statement.fold_kinds)
+        if len(kinds) != len(statement.fold_kinds) or any(loop.kind not in get_args(Kind) for loop in statement.loops):
+            raise IllFormed(f"{statement.target}: an axis has two kinds, or an unknown one")
+        for fold in all_folds(statement.value):
+            for axis in fold.axes:
+                kind = kinds.get(axis.name, "seq")
+                if kind not in ("seq", "unroll", "lane"):
+                    raise IllFormed(f"{statement.target}: fold axis {axis.name} of kind {kind}")
+                if kind == "lane" and not self.equality.monoids.laws(fold.monoid).commutative:
+                    why = f"fold axis {axis.name} runs on lanes, but {fold.monoid.name} is not commutative"
+                    raise self.ledger.refuse("parallelise/commutative", why, "disproved")
 
     def _claim_names(
         self, claim: Claim, buffer: Buffer, frame: Frame, more: tuple[str, ...], *, buffers: bool = False
@@ -361,12 +399,26 @@ class Execution:
             raise IllFormed(f"claim on {buffer.name}: {len(claim.index)} index names for rank {len(buffer.shape)}")
         if set(claim.index) & (set(frame.ranges.bounds) | set(more)):
             raise IllFormed(f"claim on {buffer.name}: an index bears the name of a loop or size")
-        self._bound_names(claim.value, frame, (*more, *claim.index))
+        check_names(claim.index, f"claim on {buffer.name}")
+        self._bound_names(claim.value, frame, (*more, *claim.index), SORTS[buffer.dtype])
         for read in reads(claim.value):
             if read.tensor not in self.cells or not buffers:
                 check_read(read, self.tensors, f"claim on {buffer.name}")
-        if sort_of(claim.value) != SORTS[buffer.dtype]:
-            raise IllFormed(f"claim on {buffer.name}: sort {sort_of(claim.value)}, dtype {buffer.dtype}")
+
+
+def all_folds(term: Term) -> list[Fold]:
+    """Every fold in a term, nested ones too."""
+    out: dict[Fold, None] = {}
+    seen: set[Term] = set()
+    stack = [term]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            if isinstance(node, Fold):
+                out[node] = None
+            stack += children(node)
+    return list(out)
 
 
 def apply(claim: Claim, index: tuple[Term, ...]) -> Term:

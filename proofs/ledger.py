@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import z3
@@ -24,6 +24,7 @@ from tang_verified.semantics import sets
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.meaning import Encoder, Kind, all_of, negate
 from tang_verified.semantics.program import Program, Size
+from tang_verified.semantics.smtlib import statement
 from tang_verified.semantics.terms import Const, Op, Term, Var, free_vars
 
 Solver: TypeAlias = Literal["z3", "cvc5", "both"]
@@ -76,7 +77,8 @@ class Ledger:
     lasting: bool = False
     kinds: dict[Any, Kind] = field(default_factory=dict)
     finding: set[Term] = field(default_factory=set)  # folds whose kind is being found out
-    laws: dict[Any, bool] = field(default_factory=dict)
+    laws: dict[Any, Any] = field(default_factory=dict)  # monoid -> its laws; remembered only once proved
+    closed: dict[Any, bool] = field(default_factory=dict)  # (monoid, kind) -> whether its combine keeps that kind
     attempts: list[tuple[int, Refused]] = field(default_factory=list)  # what search tried in vain, for diagnosis only
     seen: dict[Any, int] = field(default_factory=dict)
 
@@ -136,10 +138,17 @@ class Ledger:
         except sets.NotAffine as problem:
             raise self.refuse(name, str(problem)) from None
         if not proved:
-            point = ", ".join(f"{k}={v}" for k, v in sorted(sets.witness(facts, goal).items()))
+            point = ", ".join(f"{k}={v}" for k, v in sorted(self._point(facts, goal).items()))
             raise self.refuse(name, f"false at {point}: not {show(goal)}", "disproved")
-        self._settle(name, "isl", self._integer_statement(facts, goal))
+        self.record(name, "isl", self._integer_statement(facts, goal))
         self.seen[key] = len(self.obligations) - 1
+
+    @staticmethod
+    def _point(facts: Sequence[Term], goal: Term) -> dict[str, int]:
+        try:
+            return sets.witness(facts, goal)
+        except sets.NotAffine:
+            return {}
 
     def covers(self, name: str, facts: Sequence[Term], parts: Sequence[tuple[tuple[str, ...], Sequence[Term]]]) -> None:
         """Discharge: all integers that satisfy the facts give some part a solution in its own variables."""
@@ -154,16 +163,13 @@ class Ledger:
         for names, conditions in parts:
             body = z3.And(*(encoder.boolean(c) for c in conditions), True)
             branches.append(z3.Exists([z3.Int(f"i.{n}") for n in names], body) if names else body)
-        problem_ = z3.Solver()
-        problem_.add(*(encoder.boolean(fact) for fact in facts))
-        problem_.add(z3.Not(z3.Or(*branches, False)))
-        self._settle(name, "isl", problem_.to_smt2())
+        given = [encoder.boolean(fact) for fact in facts]
+        self.record(name, "isl", statement(encoder.symbols, [*given, z3.Not(z3.Or(*branches, False))]))
 
     def _integer_statement(self, facts: Sequence[Term], goal: Term) -> str:
-        encoder, problem = Encoder(), z3.Solver()
-        problem.add(*(encoder.boolean(fact) for fact in facts if sets.is_affine(fact)))
-        problem.add(z3.Not(encoder.boolean(goal)))
-        return problem.to_smt2()  # type: ignore[no-any-return]
+        encoder = Encoder()
+        given = [encoder.boolean(fact) for fact in facts if sets.is_affine(fact)]
+        return statement(encoder.symbols, [*given, z3.Not(encoder.boolean(goal))])
 
     @staticmethod
     def _relevant(facts: Sequence[Term], names: frozenset[str]) -> list[Term]:
@@ -191,26 +197,35 @@ class Ledger:
             return
         problem = z3.Solver()
         problem.set("rlimit", Z3_BUDGET)
-        problem.add(*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape)
-        problem.add(goal)
-        statement = problem.to_smt2()
+        assertions = [*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape, goal]
+        problem.add(*assertions)
         answer = problem.check()
         if answer == z3.sat:
             raise self.refuse(name, counterexample(problem.model(), show_as), "disproved")
         if answer != z3.unsat:
             raise self.refuse(name, f"Z3 answers unknown ({problem.reason_unknown()}): {show_as}")
         self.axioms.update(encoder.axioms_used)
-        self._settle(name, "z3", statement)
+        self.record(name, "z3", statement(encoder.symbols, assertions))
 
-    def _settle(self, name: str, prover: str, statement: str) -> None:
-        if self.solver in ("cvc5", "both"):
-            from tang_verified.proofs.second import refuted
+    def confirm(self) -> None:
+        """With solver cvc5 or both: cvc5 refutes every statement that is kept, integer ones too, from its text.
 
-            answer = refuted(statement, CVC5_BUDGET)
+        isl and Z3 have found the proof; with "cvc5" their yes counts for nothing more.
+        """
+        if self.solver == "z3":
+            return
+        from tang_verified.proofs.second import refuted
+
+        answers: dict[str, str] = {}
+        for number, o in enumerate(self.obligations):
+            if o.prover == "structure":
+                continue
+            if o.statement not in answers:
+                answers[o.statement] = refuted(o.statement, CVC5_BUDGET)
+            answer = answers[o.statement]
             if answer != "unsat":
-                raise self.refuse(name, f"cvc5 answers {answer}", "disproved" if answer == "sat" else "unproved")
-            prover = "cvc5" if self.solver == "cvc5" else f"{prover}+cvc5"
-        self.record(name, prover, statement)
+                raise Refused(o.name, o.place, "disproved" if answer == "sat" else "unproved", f"cvc5 answers {answer}")
+            self.obligations[number] = replace(o, prover="cvc5" if self.solver == "cvc5" else f"{o.prover}+cvc5")
 
 
 def conjunction(encoder: Encoder, facts: Sequence[Term]) -> list[Any]:

@@ -40,15 +40,14 @@ class MonoidFacts:
 
     def __init__(self, ledger: Ledger, equality: Equality) -> None:
         self.ledger, self.equality = ledger, equality
-        self.known_laws: dict[Monoid, Laws] = {}
 
     def laws(self, monoid: Monoid) -> Laws:
         """Identity and associativity (and commutativity where claimed), or `Refused` with a counterexample."""
-        if monoid not in self.known_laws:
+        if monoid not in self.ledger.laws:
             with self.ledger.lemma():
                 self._prove_laws(monoid)
-            self.known_laws[monoid] = Laws(monoid.commutative)
-        return self.known_laws[monoid]
+            self.ledger.laws[monoid] = Laws(monoid.commutative)
+        return self.ledger.laws[monoid]
 
     def _prove_laws(self, monoid: Monoid) -> None:
         sorts = [sort_of(t) for t in monoid.identity]
@@ -74,6 +73,7 @@ class MonoidFacts:
         """What a real fold can never be, as far as it can be shown here."""
         if sort_of(fold) != "real" or len(fold.body) != 1:
             return UNKNOWN
+        scope = scope.without_folds()
         shape = alpha(canonical(fold))
         key = (shape, scope.facts, scope.points)
         memory, finding = self.ledger.kinds, self.ledger.finding
@@ -90,6 +90,10 @@ class MonoidFacts:
         return memory[key]
 
     def _find_kind(self, fold: Fold, scope: Scope) -> Kind:
+        try:
+            self.laws(fold.monoid)  # induction over a fold needs them
+        except Refused:
+            return UNKNOWN
         fold = self.equality.apart(self.equality.flat(fold))
         inside = scope.over(fold.axes, fold.guard)
         encoder, facts = self.equality.problem(inside, fold.body)
@@ -108,16 +112,16 @@ class MonoidFacts:
         return UNKNOWN
 
     def _closed(self, monoid: Monoid, kind: Kind) -> bool:
-        """Whether combine keeps a property. Remembered by the monoid itself: a name may be shared."""
-        key = (monoid, kind)
-        if key not in self.ledger.laws:
+        """Whether combine keeps the property; asked once for each monoid itself (its name says nothing)."""
+        memory = self.ledger.closed
+        if (monoid, kind) not in memory:
             sorts = [sort_of(t) for t in monoid.identity]
             encoder = Encoder()
             states = [[encoder.encode(Sym(f"{n}{k}", s)) for k, s in enumerate(sorts)] for n in "ab"]
             given = [never(x, kind) for state in states for x in state if isinstance(x, Extended)]
             claim = never(encoder.encode(monoid.combine[0]), kind)
-            self.ledger.laws[key] = self.shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, claim, monoid.name)
-        return self.ledger.laws[key]
+            memory[monoid, kind] = self.shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, claim, monoid.name)
+        return memory[monoid, kind]
 
     def _closed_identity(self, monoid: Monoid, kind: Kind) -> bool:
         claim = never(Encoder().encode(monoid.identity[0]), kind)  # about a constant: it simplifies to true or false
@@ -136,6 +140,7 @@ class MonoidFacts:
             return False
 
     def shows(self, name: str, encoder: Encoder, facts: list[Any], claim: Any, text: str) -> bool:
+        """Whether the claim is valid."""
         try:
             with self.ledger.trial(), self.ledger.lemma():
                 self.ledger.valid(name, encoder, facts, claim, text)
@@ -213,7 +218,8 @@ def replace_everywhere(term: Term, old: Term, new: Term) -> Term:
 
 
 def _kind(kind: Kind) -> str:
-    return "-".join(word for word, wanted in zip(("nan", "top", "bottom", "negative", "zero"), kind, strict=True) if wanted) or "any"
+    words = ("nan", "top", "bottom", "negative", "zero")
+    return "-".join(word for word, wanted in zip(words, kind, strict=True) if wanted) or "any"
 
 
 def _state(state: tuple[Term, ...]) -> str:

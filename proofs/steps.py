@@ -18,14 +18,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tang_verified.proofs.equality import Equality, Scope, domain_facts
+from tang_verified.proofs.equality import Equality, Scope
 from tang_verified.proofs.ledger import Ledger, show
 from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.program import Def, Program, Tensor, check_program
 from tang_verified.semantics.terms import (
     TRUE, Axis, Const, Fold, IllFormed, Op, Read, Sym, Term, Var, alpha, at_path, children, free_vars, put_path, reads,
-    rename_apart, substitute,
+    rename_apart, sort_of, substitute,
 )  # fmt: skip
+from tang_verified.semantics.wellformed import check_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,16 @@ class Step:
     note: str = ""
 
 
-def check_step(ledger: Ledger, program: Program, step: Step) -> Program:
-    """The program after the step, every obligation discharged; else `Refused` or `IllFormed`."""
-    ledger.place = f"{step.tensor}/{step.rule}"
+def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) -> Program:
+    """The program after the step, every obligation discharged; else `Refused` or `IllFormed`. `number` is for the reader."""
+    ledger.place = f"step {number}/{step.tensor}/{step.rule}"
     if step.rule == "drop":
         return _drop(ledger, program, step)
     if step.before is None or step.after is None:
         raise IllFormed(f"a step of rule {step.rule} needs before and after")
+    if step.rule not in RULES:
+        raise IllFormed(f"unknown rule {step.rule!r}")
+    check_term(step.after, ledger.place, sort_of(step.before))
     d = program.definition(step.tensor)
     here = at_path(d.value, step.path)
     if here != step.before:
@@ -106,7 +110,7 @@ def enter(ledger: Ledger, term: Term, number: int, scope: Scope, taken: set[str]
 def check_bounds(ledger: Ledger, program: Program) -> None:
     """Every read of every definition lies within its tensor, under the conditions above it."""
     for d in program.defs:
-        ledger.place = d.tensor.name
+        ledger.place = f"program/{d.tensor.name}"
         start = Scope(ledger.base).over(tuple(Axis(n, e) for n, e in zip(d.axes, d.tensor.shape, strict=True)))
         seen: set[tuple[Term, Scope]] = set()
 
@@ -135,7 +139,7 @@ def check_finite(ledger: Ledger, program: Program, names: tuple[str, ...]) -> No
     equality = Equality(ledger)
     for name in names:
         d = program.definition(name)
-        ledger.place = name
+        ledger.place = f"program/{name}"
         scope = Scope(ledger.base).over(tuple(Axis(n, e) for n, e in zip(d.axes, d.tensor.shape, strict=True)))
         if equality.finite("value/finite", d.value, scope):
             ledger.finite |= {name}
@@ -179,7 +183,7 @@ def _tuple(equality: Equality, program: Program, before: Term, after: Term, scop
         raise ledger.refuse("tuple/fold", "both sides must be folds, the first of one field", "disproved")
     equality.monoids.laws(after.monoid)
     k = after.component
-    names = {f"a{k}": Sym("a0", _sort(before)), f"b{k}": Sym("b0", _sort(before))}
+    names = {f"a{k}": Sym("a0", sort_of(before)), f"b{k}": Sym("b0", sort_of(before))}
     combine = _rename_syms(after.monoid.combine[k], names)
     alone = Fold(before.monoid, after.axes, after.guard, (after.body[k],))
     if combine != before.monoid.combine[0] or after.monoid.identity[k] != before.monoid.identity[0]:
@@ -187,12 +191,6 @@ def _tuple(equality: Equality, program: Program, before: Term, after: Term, scop
     if alpha(canonical(alone)) != alpha(canonical(before)):
         raise ledger.refuse("tuple/same", f"field {k} folds {show(alone)}, not {show(before)}", "disproved")
     ledger.record("tuple/same", "structure", show(before))
-
-
-def _sort(term: Term) -> object:
-    from tang_verified.semantics.terms import sort_of
-
-    return sort_of(term)
 
 
 def _rename_syms(term: Term, names: dict[str, Sym]) -> Term:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tang_verified.proofs.ledger import Ledger
 from tang_verified.semantics.program import Size
-from tang_verified.semantics.terms import Axis, Const, Op, Read, Term, Var
+from tang_verified.semantics.terms import Axis, Const, Fold, Op, Read, Term, Var, children, reads, rebuild
 
 LIMIT = 2**62
 
@@ -38,6 +38,15 @@ class Ranges:
     def bind(self, names: Sequence[str]) -> Ranges:
         return Ranges({**self.bounds, **{name: self.bounds.get(name, LIMIT) for name in names}})
 
+    def fits_int32(self, ledger: Ledger, value: Term, wide: set[str]) -> None:
+        """A value kept in an int32 buffer: no int64 data, and index arithmetic within 31 bits (data count as nothing)."""
+        for read in reads(value):
+            if read.tensor in wide:
+                raise ledger.refuse("width/int32", f"{read.tensor} holds int64, the buffer int32", "disproved")
+        bound = self._bound(ledger, _without_data(value))
+        if bound >= 2**31:
+            raise ledger.refuse("width/int32", f"an int32 buffer may be given {bound}", "disproved")
+
     def limit(self, ledger: Ledger, term: Term) -> int:
         """A bound on |term| and on all its int subterms; refuses what may pass 2^62."""
         bound = self._bound(ledger, term)
@@ -57,13 +66,20 @@ class Ranges:
                 return self.limit(ledger, a) * self.limit(ledger, b)
             case Op("neg" | "abs", (a,)):
                 return self.limit(ledger, a)
-            case Op("floordiv", (a, _)):
-                return self.limit(ledger, a) + 1
-            case Op("mod", (_, b)):
-                return self.limit(ledger, b)
+            case Op("floordiv", (a, b)):
+                return max(self.limit(ledger, a) + 1, 0 * self.limit(ledger, b))
+            case Op("mod", (a, b)):
+                return max(self.limit(ledger, b), 0 * self.limit(ledger, a))
             case Op("max" | "min", (a, b)) | Op("select", (_, a, b)):
                 return max(self.limit(ledger, a), self.limit(ledger, b))
             case Op("int", _):
                 return 1
             case Read() | Op() | _:  # integer data: the element's own width; arithmetic on it is the user's
                 return 2**31
+
+
+def _without_data(term: Term) -> Term:
+    if isinstance(term, (Read, Fold)) or (isinstance(term, Op) and term.name == "trunc"):
+        return Const(0)
+    parts = children(term)
+    return rebuild(term, tuple(_without_data(part) for part in parts)) if parts else term

@@ -17,6 +17,7 @@ from typing import Any
 import z3
 
 from tang_verified.semantics.build import canonical
+from tang_verified.semantics.smtlib import declaration
 from tang_verified.semantics.terms import Const, Fold, Op, Read, Sort, Sym, Term, Var, alpha, free_vars, sort_of
 
 Bool = Any  # a Python bool where it is known, else z3.BoolRef; likewise below
@@ -29,6 +30,7 @@ AXIOMS: dict[str, str] = {
     "log/inverse": "y > 0 implies exp(log(y)) = y and log(exp(x)) = x",
     "sqrt/square": "x >= 0 implies sqrt(x) >= 0 and sqrt(x)^2 = x",
     "rsqrt/square": "x > 0 implies rsqrt(x) > 0 and x rsqrt(x)^2 = 1",
+    "inverse/product": "y != 0 implies y inverse(y) = 1, where x / y is x inverse(y)",
     "tanh/range": "-1 < tanh(x) < 1 and tanh(-x) = -tanh(x)",
     "erf/range": "-1 < erf(x) < 1 and erf(-x) = -erf(x)",
 }
@@ -130,8 +132,8 @@ def mul(a: Extended, b: Extended) -> Extended:
     return Extended(nan, all_of(huge, negate(opposite)), all_of(huge, opposite), a.value * b.value)
 
 
-def div(a: Extended, b: Extended) -> Extended:
-    """x / 0 is nan, x / inf is 0 for finite x, inf / inf is nan."""
+def div(a: Extended, b: Extended, inverse: Any) -> Extended:
+    """x / 0 is nan, x / inf is 0 for finite x, inf / inf is nan. `inverse` is 1 / b where b is finite and not 0."""
     b_infinite = any_of(b.top, b.bottom)
     a_infinite = any_of(a.top, a.bottom)
     zero = all_of(b.finite, b.value == ZERO)
@@ -139,7 +141,7 @@ def div(a: Extended, b: Extended) -> Extended:
     negative_a = any_of(a.bottom, all_of(a.finite, a.value < ZERO))
     huge = all_of(a_infinite, negate(nan))
     opposite = any_of(all_of(negative_a, negate(b.value < ZERO)), all_of(negate(negative_a), b.value < ZERO))
-    quotient = choose(b_infinite, ZERO, a.value / b.value)
+    quotient = choose(b_infinite, ZERO, a.value * inverse)
     return Extended(nan, all_of(huge, negate(opposite)), all_of(huge, opposite), quotient)
 
 
@@ -169,6 +171,13 @@ class Encoder:
     folds: dict[Term, str] = field(default_factory=dict)
     memo: dict[Term, Any] = field(default_factory=dict)
     shape: list[Any] = field(default_factory=list)  # what holds of uninterpreted extended reals: one flag at most
+    symbols: dict[str, str] = field(default_factory=dict)  # name -> its declaration in SMT-LIB
+
+    def symbol(self, name: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
+        """The uninterpreted constant, or function applied to `arguments`, of that name."""
+        sorts = tuple(argument.sort() for argument in arguments)
+        self.symbols.setdefault(name, declaration(name, sorts, result))
+        return z3.Function(name, *sorts, result)(*arguments) if sorts else z3.Const(name, result)
 
     def encode(self, term: Term) -> Any:
         """A z3 expression or Python constant (int, bool), or an `Extended`."""
@@ -183,7 +192,7 @@ class Encoder:
     def _encode(self, term: Term) -> Any:
         match term:
             case Var(name):
-                return z3.Int(f"i.{name}")
+                return self.symbol(f"i.{name}", z3.IntSort())
             case Sym(name, sort):
                 return self._unknown(f"s.{name}", sort, (), (False,) * 5)
             case Const(value):
@@ -210,14 +219,12 @@ class Encoder:
     def _fold(self, fold: Fold) -> Any:
         key = alpha(canonical(fold))
         name = self.folds.setdefault(key, f"f.{len(self.folds)}")
-        arguments = tuple(z3.Int(f"i.{v}") for v in sorted(free_vars(fold)))
+        arguments = tuple(self.encode(Var(v)) for v in sorted(free_vars(fold)))
         return self._unknown(name, sort_of(fold), arguments, self.known(fold))
 
     def _unknown(self, name: str, sort: Sort, arguments: tuple[Any, ...], never: Kind) -> Any:
         def symbol(suffix: str, range_: Any) -> Any:
-            if not arguments:
-                return z3.Const(name + suffix, range_)
-            return z3.Function(name + suffix, *(z3.IntSort() for _ in arguments), range_)(*arguments)
+            return self.symbol(name + suffix, range_, arguments)
 
         if sort == "int":
             return symbol("", z3.IntSort())
@@ -272,6 +279,8 @@ class Encoder:
                 return z3.If(a[0] < a[1], a[1], a[0])
             case "min":
                 return z3.If(a[0] < a[1], a[0], a[1])
+            case "floordiv" | "mod" if z3.is_int_value(a[1]) and a[1].as_long() > 0:
+                return a[0] / a[1] if name == "floordiv" else a[0] % a[1]
             case "floordiv":  # z3 divides as Euclid does; Python's floor differs when the divisor is negative
                 return z3.If(a[1] < 0, (-a[0]) / (-a[1]), a[0] / a[1])
             case "mod":
@@ -298,9 +307,9 @@ class Encoder:
             case "mul":
                 return mul(*a)
             case "div":
-                return div(*a)
+                return div(*a, self.inverse(a[1].value))
             case "div0":
-                return pick(all_of(a[1].finite, a[1].value == ZERO, negate(a[0].nan)), number(ZERO), div(*a))
+                return pick(all_of(a[1].finite, a[1].value == ZERO), number(ZERO), div(*a, self.inverse(a[1].value)))
             case "neg":
                 return minus(a[0])
             case "abs":
@@ -317,9 +326,18 @@ class Encoder:
                 return equal if name == "eq" else negate(equal)
             case "trunc":
                 x = a[0].value
-                return z3.If(x >= 0, z3.ToInt(x), -z3.ToInt(-x))
+                whole = z3.If(x >= 0, z3.ToInt(x), -z3.ToInt(-x))
+                bits = tuple(z3.BoolVal(f) if isinstance(f, bool) else f for f in (a[0].nan, a[0].top, a[0].bottom))
+                return choose(a[0].finite, whole, self.symbol("fn.trunc", z3.IntSort(), bits))  # nan and inf: some integer
             case _:
                 return self._special(name, a)
+
+    def inverse(self, value: Any) -> Any:
+        """1 / value: a function with one axiom, which both solvers take to better than to their own division."""
+        value = z3.simplify(value, som=True)
+        if z3.is_rational_value(value) and value.as_fraction() != 0:
+            return z3.RealVal(1 / value.as_fraction())
+        return self._call("inverse", (value,))
 
     def _special(self, name: str, a: tuple[Extended, ...]) -> Extended:
         x = a[0]
@@ -343,22 +361,17 @@ class Encoder:
             case _:  # known to be a function, and nothing else
                 flags = [flag for part in a for flag in (part.nan, part.top, part.bottom)]
                 bits = tuple(z3.BoolVal(f) if isinstance(f, bool) else f for f in flags)
-                kinds = [
-                    z3.Function(f"{name}.{suffix}", *(z3.BoolSort() for _ in bits), *(z3.RealSort() for _ in a), z3.BoolSort())(
-                        *bits, *(part.value for part in a)
-                    )
-                    for suffix in ("nan", "top", "bot")
-                ]
+                whole = (*bits, *(part.value for part in a))
+                kinds = [self.symbol(f"fn.{name}.{suffix}", z3.BoolSort(), whole) for suffix in ("nan", "top", "bot")]
                 return Extended(kinds[0], all_of(z3.Not(kinds[0]), kinds[1]),
                                 all_of(z3.Not(kinds[0]), z3.Not(kinds[1]), kinds[2]), value)  # fmt: skip
         return pick(x.nan, NAN, ends)
 
     def _call(self, name: str, values: Sequence[Any]) -> Any:
         values = [z3.simplify(v, som=True) for v in values]
-        applied = z3.Function(name, *(z3.RealSort() for _ in values), z3.RealSort())(*values)
         if len(values) == 1:
             self.calls.setdefault(name, {})[values[0].sexpr()] = values[0]
-        return applied
+        return self.symbol(f"fn.{name}", z3.RealSort(), values)  # `exp` alone is a theory symbol of cvc5
 
     def axioms(self) -> list[Any]:
         """Instances of `AXIOMS` for the arguments that occur."""
@@ -369,7 +382,7 @@ class Encoder:
             out.extend(instances)
 
         def function(name: str) -> Any:
-            return z3.Function(name, z3.RealSort(), z3.RealSort())
+            return lambda x: self.symbol(f"fn.{name}", z3.RealSort(), (x,))
 
         exp, log, calls = function("exp"), function("log"), self.calls
         points = list(calls.get("exp", {}).values())
@@ -395,6 +408,8 @@ class Encoder:
         for x in calls.get("rsqrt", {}).values():
             root = function("rsqrt")(x)
             use("rsqrt/square", z3.Implies(x > 0, z3.And(root > 0, root * root * x == 1)))
+        for x in calls.get("inverse", {}).values():
+            use("inverse/product", z3.Implies(x != 0, x * function("inverse")(x) == 1))
         for name in ("tanh", "erf"):
             f = function(name)
             for x in calls.get(name, {}).values():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from tang_verified.semantics.terms import IllFormed, Read, Sort, Term, Var, free_vars, reads, sort_of
+from tang_verified.semantics.wellformed import check_extent, check_names, check_term
 
 DType: TypeAlias = Literal["float16", "float32", "float64", "int32", "int64", "bool"]
 SORTS: dict[DType, Sort] = {
@@ -72,6 +73,7 @@ class Program:
 
 def check_program(program: Program) -> None:
     """Raise `IllFormed` unless names are unique, sorts agree, and each definition reads only what comes before it."""
+    check_names((program.name, *(size.name for size in program.sizes)), "program")
     sizes = {size.name for size in program.sizes}
     if len(sizes) != len(program.sizes):
         raise IllFormed("a size is declared twice")
@@ -86,11 +88,14 @@ def check_program(program: Program) -> None:
         loose = free_vars(d.value) - sizes - set(d.axes)
         if loose:
             raise IllFormed(f"{d.tensor.name}: unbound {sorted(loose)}")
-        if sort_of(d.value) != SORTS[d.tensor.dtype]:
-            raise IllFormed(f"{d.tensor.name}: value of sort {sort_of(d.value)}, dtype {d.tensor.dtype}")
+        check_names(d.axes, d.tensor.name)
+        _check_dtype(d.tensor)
+        check_term(d.value, d.tensor.name, SORTS[d.tensor.dtype])
         for read in reads(d.value):
             check_read(read, known, d.tensor.name)
         _declare(d.tensor, known, sizes)
+    if not program.outputs or len(set(program.outputs)) != len(program.outputs):
+        raise IllFormed("a program needs outputs, each named once")
     for name in program.outputs:
         if name not in {d.tensor.name for d in program.defs}:
             raise IllFormed(f"output {name!r} is not defined")
@@ -109,12 +114,20 @@ def check_read(read: Read, known: dict[str, Tensor], where: str) -> None:
 
 
 def _declare(tensor: Tensor, known: dict[str, Tensor], sizes: set[str]) -> None:
+    check_names((tensor.name,), "tensor")
+    _check_dtype(tensor)
     if tensor.name in known or tensor.name in sizes:
         raise IllFormed(f"{tensor.name!r} is declared twice")
     for extent in tensor.shape:
-        if free_vars(extent) - sizes or sort_of(extent) != "int":
+        check_extent(extent, tensor.name)
+        if free_vars(extent) - sizes:
             raise IllFormed(f"{tensor.name}: extent must be an integer term over the sizes")
     known[tensor.name] = tensor
+
+
+def _check_dtype(tensor: Tensor) -> None:
+    if tensor.dtype not in SORTS:
+        raise IllFormed(f"{tensor.name}: unknown dtype {tensor.dtype!r}")
 
 
 def size_term(value: int | str) -> Term:

@@ -10,7 +10,8 @@ sizes) is an opaque parameter when asked for: it then stands for *any* integer, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import islpy as isl
 
@@ -18,8 +19,29 @@ from tang_verified.semantics.build import linear
 from tang_verified.semantics.terms import Const, Op, Term, Var, free_vars, sort_of
 
 
+BUDGET = 50_000_000  # isl's own operations a question, some seconds; the verdict does not depend on the machine
+
+
 class NotAffine(ValueError):
     """A term that is not quasi-affine where only such terms have a meaning."""
+
+
+class Unanswered(NotAffine):
+    """A question on which isl spent its budget, or failed."""
+
+
+@contextmanager
+def budget() -> Iterator[None]:
+    """isl stops, and says so, when a question takes more than `BUDGET` operations."""
+    context = isl.DEFAULT_CONTEXT
+    context.reset_operations()
+    context.set_max_operations(BUDGET)
+    try:
+        yield
+    except isl.Error as problem:
+        raise Unanswered(f"isl gives no answer: {str(problem).splitlines()[0]}") from None
+    finally:
+        context.set_max_operations(0)
 
 
 class Writer:
@@ -96,7 +118,8 @@ def implies(facts: Sequence[Term], goal: Term) -> bool:
     writer = Writer(opaque=True)
     negated = f"not ({writer.condition(goal)})"
     texts = [*_usable(facts, writer), negated]
-    return bool(_parameter_set(writer, (), texts).is_empty())
+    with budget():
+        return bool(_parameter_set(writer, (), texts).is_empty())
 
 
 def witness(facts: Sequence[Term], goal: Term) -> dict[str, int]:
@@ -104,13 +127,14 @@ def witness(facts: Sequence[Term], goal: Term) -> dict[str, int]:
     writer = Writer(opaque=True)
     negated = f"not ({writer.condition(goal)})"
     texts = [*_usable(facts, writer), negated]
-    point = _parameter_set(writer, (), texts).sample_point()
-    if point.is_void():
-        return {}
     out = {}
-    for position, term in enumerate(writer.names):
-        value = point.get_coordinate_val(isl.dim_type.param, position)
-        out[term.name if isinstance(term, Var) else "an index read from data"] = int(value.to_python())
+    with budget():
+        point = _parameter_set(writer, (), texts).sample_point()
+        if point.is_void():
+            return {}
+        for position, term in enumerate(writer.names):
+            value = point.get_coordinate_val(isl.dim_type.param, position)
+            out[term.name if isinstance(term, Var) else "an index read from data"] = int(value.to_python())
     return out
 
 
@@ -128,16 +152,17 @@ def covers(facts: Sequence[Term], parts: Sequence[tuple[tuple[str, ...], Sequenc
     for names, _ in parts:
         if any(Var(name) in writer.names for name in names):
             raise ValueError(f"a part binds {names}, of which one is free outside")
-    union: isl.Set | None = None
-    for names, conditions in parts:
-        inner = Writer(opaque=False)
-        inner.names = dict(writer.names)
-        texts = [inner.condition(condition) for condition in conditions]
-        bound = [inner.name(Var(name)) for name in names]
-        image = _project(inner, bound, texts)
-        union = image if union is None else union.union(image)
-    given = _parameter_set(writer, (), [writer.condition(fact) for fact in facts])
-    return bool(given.is_empty()) if union is None else bool(given.is_subset(union))
+    with budget():
+        union: isl.Set | None = None
+        for names, conditions in parts:
+            inner = Writer(opaque=False)
+            inner.names = dict(writer.names)
+            texts = [inner.condition(condition) for condition in conditions]
+            bound = [inner.name(Var(name)) for name in names]
+            image = _project(inner, bound, texts)
+            union = image if union is None else union.union(image)
+        given = _parameter_set(writer, (), [writer.condition(fact) for fact in facts])
+        return bool(given.is_empty()) if union is None else bool(given.is_subset(union))
 
 
 def _parameter_set(writer: Writer, dims: Sequence[str], texts: Sequence[str]) -> isl.Set:

@@ -1,3 +1,42 @@
-"""A tensor compiler whose every rewrite carries its proof."""
+"""A tensor compiler whose every rewrite carries its proof.
+
+    kernel = tv.compile(softmax, x="n m")     refuses what it cannot prove
+    kernel(x)  kernel.source  kernel.certificate  kernel.explain()
+    tv.audit("softmax.cert.json")             proves it again from the file alone
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tang_verified.spec import Spec, spec
 
 __version__ = "0.1.0"
+_HOME = {
+    "TangError": "errors",
+    "CompileError": "errors",
+    "TraceError": "errors",
+    "audit": "auditing",
+    "compile": "compiler",
+    "comprehension": "tracing.comprehension",
+    "monoid": "tracing.comprehension",
+    "trace": "tracing.tracer",
+}
+__all__ = sorted([*_HOME, "Spec", "spec"])
+
+if TYPE_CHECKING:
+    from tang_verified.compiler import compile
+    from tang_verified.errors import CompileError, TangError, TraceError
+    from tang_verified.tracing.tracer import trace
+    from tang_verified.tracing.comprehension import comprehension, monoid
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are loaded when they are first used: importing the package loads no solver."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'tang_verified' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"tang_verified.{_HOME[name]}"), name)
+    globals()[name] = value  # a submodule of the same name would otherwise take its place
+    return value

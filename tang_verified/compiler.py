@@ -212,7 +212,7 @@ def compile(
     array([3., 4.], dtype=float32)
     """
     from tang_verified.proofs.ledger import Refused
-    from tang_verified.trace import trace
+    from tang_verified.tracing.tracer import trace
 
     timings = Timings()
     program = timings.measure("trace", lambda: trace(fn, specs, empty=empty, name=name))

@@ -17,12 +17,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tang_verified.passes.schedule.analysis import Contraction, depends, has_special, inner_folds, key, renamed
-from tang_verified.passes.schedule.lower import Dim, Lowering, Point, Tiled, alloc, assign
+from tang_verified.passes.schedule.lower import Dim, Lowering, Names, Point, Tiled, alloc, assign
 from tang_verified.passes.schedule.rebase import Rebase, factor_between, find_rebase, replace_terms, running
-from tang_verified.semantics.build import canonical, conj, iadd, imul
+from tang_verified.semantics.build import canonical, ceildiv, conj, iadd, imul
 from tang_verified.semantics.kernel import Alloc, Assign, Carried, Claim, For, Kind, Stmt
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import ONE, TRUE, Axis, Const, Fold, Op, Read, Term, Var, free_vars, sort_of
+
+
+COPIES = 4  # partial states of a vectorised fold: enough to hide the latency of one addition
+
+
+def fold_lanes(names: Names, axis: str, extent: Term, lanes: int) -> tuple[tuple[Axis, ...], Term, dict[str, Kind]]:
+    """Axes (block, copy, lane) for a fold over `extent` elements, the index they make, and their kinds."""
+    short = isinstance(extent, Const) and int(extent.value) % (COPIES * lanes) != 0  # type: ignore[arg-type]
+    copies = 1 if short else COPIES
+    block, copy, lane = (names.fresh(f"{axis}_{s}") for s in ("c", "u", "v"))
+    local = iadd(imul(Var(block), copies * lanes), Var(lane))
+    axes = [Axis(block, ceildiv(extent, copies * lanes)), Axis(lane, Const(lanes))]
+    kinds: dict[str, Kind] = {block: "seq", lane: "lane"}
+    if copies > 1:
+        local = iadd(local, imul(Var(copy), lanes))
+        axes.insert(1, Axis(copy, Const(copies)))
+        kinds[copy] = "unroll"
+    return tuple(axes), local, kinds
 
 
 @dataclass
@@ -174,9 +192,7 @@ class Group:
         if not lanes or self.tile % self.shape.lanes:
             name = self.low.names.fresh(f"{self.axis.name}_c")
             return (Axis(name, Const(self.tile)),), Var(name), {name: "seq"}
-        names = [self.low.names.fresh(f"{self.axis.name}_{s}") for s in ("c", "v")]
-        axes = (Axis(names[0], Const(self.tile // self.shape.lanes)), Axis(names[1], Const(self.shape.lanes)))
-        return axes, iadd(imul(Var(names[0]), self.shape.lanes), Var(names[1])), {names[0]: "seq", names[1]: "lane"}
+        return fold_lanes(self.low.names, self.axis.name, Const(self.tile), self.shape.lanes)
 
     def tile_fold(self, state: State, point: Point) -> tuple[Callable[[Point], Term], dict[str, Kind]]:
         """Σ over the tile of the fold's body, outside elements padded with the identity."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tang_verified.passes.schedule.analysis import (
-    Contraction, all_folds, contraction, depends, inner_folds, key, row_folds,
+    Contraction, all_folds, contraction, depends, guard_folds, inner_folds, key, row_folds,
 )  # fmt: skip
 from tang_verified.passes.schedule.contraction import Contractor
 from tang_verified.passes.schedule.group import Group, Shape
@@ -23,7 +23,7 @@ from tang_verified.semantics.build import canonical, ceildiv, conj, floordiv, ia
 from tang_verified.semantics.kernel import Assign, For, Kernel, Loop, Stmt
 from tang_verified.semantics.program import Def, DType, Program
 from tang_verified.semantics.terms import (
-    TRUE, Axis, Const, Fold, Op, Read, Term, Var, children, free_vars, reads,
+    REAL_ONE, TRUE, Axis, Const, Fold, Op, Read, Term, Var, children, free_vars, reads,
 )  # fmt: skip
 
 
@@ -46,6 +46,8 @@ class Planner:
     """Makes the kernel of one definition."""
 
     def __init__(self, program: Program, d: Def, target: Target, choice: Choice) -> None:
+        if choice.style != "plain":
+            d = Def(d.tensor, d.axes, guard_folds(d.value))
         self.program, self.d, self.target, self.choice = program, d, target, choice
         self.dtype = compute_dtype(program, d)
         self.lanes = max(1, target.lanes // (2 if self.dtype == "float64" else 1))
@@ -100,50 +102,67 @@ class Planner:
 
     def _direct(self) -> list[Stmt]:
         low = Lowering(self.names)
-        return self._store(low, list(self.d.axes), [])
-
-    def _store(self, low: Lowering, axes: list[str], loops: list[Loop], point: dict[str, Term] | None = None) -> list[Stmt]:
-        """out[…] := value over the given axes (the rest is fixed by loops outside), lanes along the last."""
-        point = dict(point or {})
-        name = self.d.tensor.name
-        if not axes:
-            index = tuple(point.get(a, Var(a)) for a in self.d.axes)
-            return [Assign(tuple(loops), name, index, low.lower(self.d.value, point), TRUE, self._kinds())]
-        last = axes[-1]
-        grid = axes[:-1]
-        low = low.child()
-        wide = self._large(last, self.lanes)
-        block, lane = self.names.fresh(f"{last}_b"), self.names.fresh(f"{last}_l")
-        width = self.lanes if wide else 1
-        low.tiled[last] = Tiled(last, self.extent[last], Const(0), width)
-        local = iadd(imul(Var(block), width), Var(lane)) if wide else Var(block)
-        here = {**point, last: local}
-        guard = low.tiled[last].valid(local) if wide else TRUE
-        inner = [Loop(Axis(block, ceildiv(self.extent[last], width) if wide else self.extent[last]), "seq")]
-        if wide:
-            inner.append(Loop(Axis(lane, Const(width)), "lane"))
-        index = tuple(canonical(low.full(here)[a]) if a in low.tiled and a in here else Var(a) for a in self.d.axes)
-        statement = Assign((*loops, *inner), name, index, low.lower(self.d.value, here), guard, self._kinds())
-        out: list[Stmt] = [statement]
-        if not grid and not loops and not point:  # one axis in all: blocks of it run in parallel
-            return self._blocks(low, last)
-        for axis in reversed(grid):
-            out = [For(Axis(axis, self.extent[axis]), "grid", tuple(out))]
-        return out
+        if len(self.d.axes) == 1:
+            return self._blocks(low, self.d.axes[0])
+        body = self._store(low, list(self.d.axes[-1:]))
+        for axis in reversed(self.d.axes[:-1]):
+            body = [For(Axis(axis, self.extent[axis]), "grid", tuple(body))]
+        return body
 
     def _blocks(self, low: Lowering, axis: str) -> list[Stmt]:
-        size = 256 * self.lanes
-        outer, block, lane = (self.names.fresh(f"{axis}_{s}") for s in ("t", "b", "l"))
-        low.tiled[axis] = Tiled(axis, self.extent[axis], imul(Var(outer), size), size)
-        local = iadd(imul(Var(block), self.lanes), Var(lane))
-        loops = (Loop(Axis(block, Const(256)), "seq"), Loop(Axis(lane, Const(self.lanes)), "lane"))
-        value = low.lower(self.d.value, {axis: local})
-        index = (low.full({axis: local})[axis],)
-        statement = Assign(loops, self.d.tensor.name, index, value, low.tiled[axis].valid(local), self._kinds())
-        return [For(Axis(outer, ceildiv(self.extent[axis], size)), "grid", (statement,))]
+        """One axis in all: blocks of it run in parallel."""
+        size = 64 * self.lanes
+        outer = self.names.fresh(f"{axis}_t")
+        tiled = Tiled(axis, self.extent[axis], imul(Var(outer), size), size)
+        if isinstance(tiled.extent, Const) and int(tiled.extent.value) <= size:  # type: ignore[arg-type]
+            return self._store(low, [axis])
+        low.tiled[axis] = tiled
+        return [For(Axis(outer, ceildiv(self.extent[axis], size)), "grid", tuple(self._store(low, [axis])))]
 
-    def _kinds(self) -> tuple[tuple[str, str], ...]:
-        return ()
+    def _store(self, low: Lowering, axes: list[str]) -> list[Stmt]:
+        """out[…] := value over the given axes (the rest is fixed by loops outside), lanes along the last."""
+        name = self.d.tensor.name
+        loops: list[Loop] = []
+        point: dict[str, Term] = {}
+        low = low.child()
+        for axis in axes[:-1]:
+            loop = self.names.fresh(f"{axis}_o")
+            loops.append(Loop(Axis(loop, self.extent[axis]), "seq"))
+            low.tiled[axis] = Tiled(axis, self.extent[axis], Const(0), 1)
+            point[axis] = Var(loop)
+        guard: Term = TRUE
+        for axis in axes[-1:]:
+            inner, point[axis], guard = self._line(low, axis)
+            loops += inner
+        full = low.full(point)
+        index = tuple(full.get(a, Var(a)) for a in self.d.axes)
+        value = by_reciprocal(self.d.value, axes[-1]) if axes else self.d.value
+        return [Assign(tuple(loops), name, index, low.lower(value, point), guard)]
+
+    def _line(self, low: Lowering, axis: str) -> tuple[list[Loop], Term, Term]:
+        """Loops along one output axis, the local index that they make, and its guard."""
+        tiled = low.tiled.get(axis)
+        extent: Term = Const(tiled.tile) if tiled is not None else self.extent[axis]
+        if not self._large(axis, self.lanes):
+            block = self.names.fresh(f"{axis}_b")
+            low.tiled.setdefault(axis, Tiled(axis, self.extent[axis], Const(0), 1))
+            return [Loop(Axis(block, extent), "seq")], Var(block), TRUE
+        copies = 2 if self._large(axis, 4 * self.lanes) else 1
+        copies *= 2 if copies > 1 and self.folds_inside(low) else 1
+        block, copy, lane = (self.names.fresh(f"{axis}_{s}") for s in ("b", "u", "l"))
+        width = copies * self.lanes
+        local = iadd(imul(Var(block), width), Var(lane))
+        loops = [Loop(Axis(block, ceildiv(extent, width)), "seq"), Loop(Axis(lane, Const(self.lanes)), "lane")]
+        if copies > 1:
+            local = iadd(local, imul(Var(copy), self.lanes))
+            loops.insert(1, Loop(Axis(copy, Const(copies)), "unroll"))
+        if tiled is None:
+            low.tiled[axis] = Tiled(axis, self.extent[axis], Const(0), width)
+        return loops, local, low.tiled[axis].valid(local)
+
+    def folds_inside(self, low: Lowering) -> bool:
+        """Whether the stored value still computes folds itself."""
+        return any(key(f) not in low.stored for f in self.folds)
 
     # -- 4: one row an instance, lanes along the fold -------------------------------------------------------------------
 
@@ -162,38 +181,10 @@ class Planner:
         rest = [a for a in self.d.axes if a not in rows]
         for axis in rest:
             low.tiled.pop(axis, None)
-        tail = self._store_rest(low, rest)
-        body = [*out, *tail]
+        body = [*out, *self._store(low, rest)]
         for axis in reversed(rows):
             body = [For(Axis(axis, self.extent[axis]), "grid", tuple(body))]
         return body
-
-    def _store_rest(self, low: Lowering, rest: list[str]) -> list[Stmt]:
-        loops = [Loop(Axis(self.names.fresh(f"{a}_o"), self.extent[a]), "seq") for a in rest[:-1]]
-        point: dict[str, Term] = {}
-        for axis, loop in zip(rest[:-1], loops, strict=True):
-            low.tiled[axis] = Tiled(axis, self.extent[axis], Const(0), 1)
-            point[axis] = Var(loop.axis.name)
-        statements = self._store_inner(low, rest[-1:], loops, point)
-        return statements
-
-    def _store_inner(self, low: Lowering, last: list[str], loops: list[Loop], point: dict[str, Term]) -> list[Stmt]:
-        name = self.d.tensor.name
-        if not last:
-            index = tuple(low.full(point).get(a, Var(a)) for a in self.d.axes)
-            return [Assign(tuple(loops), name, index, low.lower(self.d.value, point), TRUE)]
-        axis = last[0]
-        wide = self._large(axis, self.lanes)
-        width = self.lanes if wide else 1
-        block, lane = self.names.fresh(f"{axis}_b"), self.names.fresh(f"{axis}_l")
-        low.tiled[axis] = Tiled(axis, self.extent[axis], Const(0), width)
-        local = iadd(imul(Var(block), width), Var(lane)) if wide else Var(block)
-        here = {**point, axis: local}
-        inner = [Loop(Axis(block, ceildiv(self.extent[axis], width)), "seq")]
-        if wide:
-            inner.append(Loop(Axis(lane, Const(width)), "lane"))
-        index = tuple(low.full(here).get(a, Var(a)) for a in self.d.axes)
-        return [Assign((*loops, *inner), name, index, low.lower(self.d.value, here), low.tiled[axis].valid(local))]
 
     def _groups(self) -> list[list[Fold]]:
         """Folds over the same extents, in order, as long as each can follow those before it."""
@@ -345,7 +336,8 @@ class Planner:
         guard = conj(row.valid(Var(r)), column.valid(local))
         loops = (Loop(Axis(r, Const(row.tile)), "seq"), Loop(Axis(b, Const(column.tile // self.lanes)), "seq"),
                  Loop(Axis(lane, Const(self.lanes)), "lane"))  # fmt: skip
-        return [Assign(loops, self.d.tensor.name, index, low.lower(self.d.value, point), guard)]
+        value = by_reciprocal(self.d.value, column.name)
+        return [Assign(loops, self.d.tensor.name, index, low.lower(value, point), guard)]
 
     def _round(self, extent: Term, step: int, most: int) -> int:
         """The extent rounded up to a multiple of `step`, at most `most` (which it is when the extent is symbolic)."""
@@ -353,6 +345,17 @@ class Planner:
             return most
         value = max(1, int(extent.value))  # type: ignore[arg-type]
         return min(most, -(-value // step) * step)
+
+
+def by_reciprocal(term: Term, axis: str) -> Term:
+    """a / b -> a·(1 / b) where b is the same all along the axis: one division a row. Equal in the reals, b = 0 included."""
+    match term:
+        case Op("div", (a, b)) if axis in free_vars(a) and axis not in free_vars(b) and not isinstance(b, Const):
+            return Op("mul", (by_reciprocal(a, axis), Op("div", (REAL_ONE, b))))
+        case Op(name, args):
+            return Op(name, tuple(by_reciprocal(arg, axis) for arg in args))
+        case _:
+            return term
 
 
 def _reads(fold: Fold) -> tuple[Read, ...]:

@@ -19,13 +19,14 @@ def certified_plan(
     traced: Program, derived: Derived, target: Target, schedule: dict[str, Any]
 ) -> tuple[Certified, tuple[str, ...]]:
     """The first style whose kernels are proved, and what was refused before it."""
+    program, steps = derived.program, derived.steps
     notes: list[str] = []
     refusal: Exception | None = None
     for style in STYLES:
-        choices = {name: Choice(**{"style": style, **options}) for name, options in _all(derived.program, schedule).items()}
+        choices = {name: Choice(**{"style": style, **options}) for name, options in _all(program, schedule).items()}
         try:
-            kernels = plan(derived.program, target, choices)
-            return certify(traced, derived.steps, kernels), tuple(notes)
+            kernels = plan(program, target, choices)
+            return certify(traced, steps, kernels), tuple(notes)
         except (Refused, IllFormed, LookupError) as problem:
             notes.append(f"schedule {style}: {problem}")
             refusal = problem

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tang_verified.passes.schedule.analysis import renamed
+from tang_verified.passes.schedule.group import COPIES, fold_lanes
 from tang_verified.passes.schedule.lower import Lowering, Tiled, alloc
-from tang_verified.semantics.build import ceildiv, conj, iadd, imul, linear
+from tang_verified.semantics.build import conj, linear
 from tang_verified.semantics.kernel import Assign, Kind, Loop, Stmt
 from tang_verified.semantics.terms import TRUE, Axis, Const, Fold, Op, Read, Term, Var, free_vars, reads, sort_of
 
@@ -49,14 +50,14 @@ def _value(
     if len(fold.body) != 1 or not fold.monoid.commutative or not contiguous or sort_of(fold) != "real" or _small(axis, lanes):
         value = low.lower(fold, point)
         return value, {}
-    b, lane = planner.names.fresh(f"{axis.name}_c"), planner.names.fresh(f"{axis.name}_v")
-    low.tiled[axis.name] = Tiled(axis.name, axis.extent, Const(0), lanes)
-    local = iadd(imul(Var(b), lanes), Var(lane))
+    lined, local, kinds = fold_lanes(planner.names, axis.name, axis.extent, lanes)
+    step = lanes * (COPIES if len(lined) == 3 else 1)
+    low.tiled[axis.name] = Tiled(axis.name, axis.extent, Const(0), step)
     here = {**point, axis.name: local}
     inside = conj(low.tiled[axis.name].valid(local), low.lower(fold.guard, here))
     element = Op("select", (inside, low.lower(fold.body[0], here), fold.monoid.identity[0]))
-    axes = (*fold.axes[:-1], Axis(b, ceildiv(axis.extent, lanes)), Axis(lane, Const(lanes)))
-    return Fold(fold.monoid, axes, TRUE, (element if inside != TRUE else element.args[1],)), {lane: "lane"}
+    axes = (*fold.axes[:-1], *lined)
+    return Fold(fold.monoid, axes, TRUE, (element if inside != TRUE else element.args[1],)), kinds
 
 
 def _small(axis: Axis, lanes: int) -> bool:

@@ -21,7 +21,7 @@ from tang_verified.errors import (
     UnsupportedError,
 )  # fmt: skip
 from tang_verified.spec import spec
-from tang_verified.trace import trace
+from tang_verified.tracing.tracer import trace
 
 X = {"x": spec("n m")}
 XY = {"x": spec("n d"), "y": spec("m d")}

@@ -12,7 +12,7 @@ import tang_verified.tracing.comprehension as tv
 from tang_verified.semantics.evaluate import evaluate
 from tang_verified.semantics.program import Program
 from tang_verified.spec import spec
-from tang_verified.trace import trace
+from tang_verified.tracing.tracer import trace
 
 RNG = np.random.default_rng(1)
 

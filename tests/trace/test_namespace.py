@@ -14,7 +14,7 @@ import pytest
 import scipy.special
 
 from tang_verified.semantics.evaluate import evaluate
-from tang_verified.trace import trace
+from tang_verified.tracing.tracer import trace
 
 RNG = np.random.default_rng(0)
 ARRAYS: dict[str, tuple[str, str, Any]] = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tang_verified.errors import BoundsError
 from tang_verified.semantics.evaluate import evaluate
 from tang_verified.spec import Spec
-from tang_verified.trace import trace
+from tang_verified.tracing.tracer import trace
 
 
 def run(fn: Any, x: Any, spec: Spec) -> Any:

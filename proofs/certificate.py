@@ -1,0 +1,282 @@
+"""The certificate: one JSON file that says what was proved, of what, and what it rests on.
+
+    {"body": {"traced": program, "steps": [...], "kernels": [...], "obligations": [...], …},
+     "digest": sha256 of the body, "format": "tang_verified certificate 1", "provers": {versions}}
+
+Canonical: sorted keys, one node, step or obligation a line, ids that are digests of the contents, rationals as "p/q"; no
+floats, dates, durations or paths; the same input gives the same bytes. The provers' versions stand outside the digest.
+A statement (a monoid's law, say) that several obligations share is stored once and named by its digest.
+
+`traffic` and `rounding` are the places of the two bounds. Format 1 states neither, so both are null: "no bound is
+claimed". A reader of format 1 refuses anything else there.
+
+Reading checks spelling, types, limits and constructors. It believes nothing else: `replay.py` proves everything again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from tang_verified.proofs.check import Certified
+from tang_verified.proofs.effects import kernel_effect, step_effect
+from tang_verified.proofs.ledger import Obligation
+from tang_verified.proofs.steps import RULES, Step
+from tang_verified.proofs.strict_json import canonical, digest, parse
+from tang_verified.semantics.kernel import Kernel
+from tang_verified.semantics.meaning import AXIOMS
+from tang_verified.semantics.program import Def, Program
+from tang_verified.semantics.serial import (
+    BadData,
+    Decoder,
+    Encoder,
+    fields,
+    identifier,
+    items,
+    one_of,
+    text,
+    whole,
+)  # fmt: skip
+from tang_verified.semantics.terms import IllFormed, at_path, put_path
+
+FORMAT = "tang_verified certificate 1"
+PARTS = (
+    "axioms", "conventions", "kernels", "nodes", "obligations", "result", "rounding", "sources", "statements", "steps",
+    "traced", "traffic",
+)  # fmt: skip
+PROVERS = ("structure", "isl", "z3", "cvc5", "isl+cvc5", "z3+cvc5")
+CONVENTIONS = (
+    "reals are exact numbers, -inf, +inf or nan; rounding is not in the equalities",
+    "real inputs are finite",
+    "x / 0 is nan; zeros have no sign",
+    "sizes lie within the declared ranges; arrays have at most 2^62 elements",
+)
+EMPTY_ZERO = "empty=zero: -inf minus -inf is -inf (sub0), x over 0 is 0 (div0)"
+
+
+@dataclass(frozen=True)
+class Record:
+    """An obligation as the file states it."""
+
+    name: str
+    place: str
+    prover: str
+    trust: str  # "checked": the two sides are one term; "replayed": refuted by the prover from the statement
+    statement: str  # digest
+
+
+@dataclass(frozen=True)
+class CertificateData:
+    """What a file says, well formed and not believed. `broken` says where the chain of steps does not lead on."""
+
+    traced: Program
+    steps: tuple[Step, ...]
+    programs: tuple[Program, ...]  # before each step, and after the last, as far as the chain holds
+    kernels: tuple[Kernel, ...]
+    obligations: tuple[Record, ...]
+    statements: dict[str, str]
+    axioms: dict[str, str]
+    conventions: tuple[str, ...]
+    sources: dict[str, str]
+    provers: dict[str, str]
+    digest: str
+    body: dict[str, Any]
+    broken: str = ""
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+def write(certified: Certified, sources: Mapping[str, str]) -> str:
+    """The certificate of what was proved, beside printed `sources` (file name -> text)."""
+    digests = {identifier_of_file(name): text_digest(content) for name, content in sources.items()}
+    return spell(body_of(certified, digests), versions())
+
+
+def body_of(certified: Certified, sources: Mapping[str, str]) -> dict[str, Any]:
+    """The digested part, from what the checker proved and the digests of the sources."""
+    table = Encoder()
+    traced = table.program(certified.traced)
+    program, steps = certified.traced, []
+    for step in certified.steps:
+        following = follow(program, step)
+        steps.append({
+            "rule": step.rule, "tensor": step.tensor, "path": list(step.path),
+            "before": None if step.before is None else table.term(step.before),
+            "after": None if step.after is None else table.term(step.after),
+            "note": step.note, "from": program_digest(program), "to": program_digest(following), "ieee": step_effect(step),
+        })  # fmt: skip
+        program = following
+    last = program_digest(program)
+    kernels = [
+        {**table.kernel(kernel), "program": last, "ieee": kernel_effect(kernel, certified.obligations)}
+        for kernel in certified.kernels
+    ]
+    return {
+        "traced": traced, "steps": steps, "kernels": kernels, "result": last, "nodes": table.nodes,
+        "obligations": [record(o) for o in certified.obligations],
+        "statements": {text_digest(o.statement): o.statement for o in certified.obligations},
+        "axioms": {name: AXIOMS[name] for name in certified.axioms},
+        "conventions": list(conventions(table)), "sources": dict(sources), "rounding": None, "traffic": None,
+    }  # fmt: skip
+
+
+def record(obligation: Obligation) -> dict[str, str]:
+    return {
+        "name": obligation.name, "place": obligation.place, "prover": obligation.prover,
+        "trust": "checked" if obligation.prover == "structure" else "replayed",
+        "statement": text_digest(obligation.statement),
+    }  # fmt: skip
+
+
+def conventions(table: Encoder) -> tuple[str, ...]:
+    zero = any(entry[0] == "op" and entry[1] in ("sub0", "div0") for entry in table.nodes)
+    return (*CONVENTIONS, EMPTY_ZERO) if zero else CONVENTIONS
+
+
+def spell(body: Mapping[str, Any], provers: Mapping[str, str]) -> str:
+    """The file's text: JSON with sorted keys, one entry of each list or table a line."""
+    parts = ",\n".join(f'  {json.dumps(key)}: {_lines(body[key])}' for key in sorted(body))
+    head = f'{{\n"body": {{\n{parts}\n}},\n"digest": "{digest(body)}",\n'
+    return head + f'"format": {json.dumps(FORMAT)},\n"provers": {canonical(provers)}\n}}\n'
+
+
+def _lines(value: Any) -> str:
+    if isinstance(value, list) and value:
+        return "[\n    " + ",\n    ".join(canonical(entry) for entry in value) + "\n  ]"
+    if isinstance(value, dict) and value:
+        pairs = (f"{json.dumps(key, ensure_ascii=False)}: {canonical(value[key])}" for key in sorted(value))
+        return "{\n    " + ",\n    ".join(pairs) + "\n  }"
+    return canonical(value)
+
+
+def text_digest(content: str) -> str:
+    return sha256(content.encode("utf-8")).hexdigest()
+
+
+def program_digest(program: Program) -> str:
+    """A digest of the program alone, whatever else the file holds."""
+    table = Encoder()
+    data = table.program(program)
+    return digest([table.nodes, data])
+
+
+def versions() -> dict[str, str]:
+    """Versions of the provers that this process would use."""
+    out = {}
+    for package in ("cvc5", "islpy", "z3-solver"):
+        try:
+            out[package] = version(package)
+        except PackageNotFoundError:
+            out[package] = "missing"
+    return out
+
+
+def identifier_of_file(name: str) -> str:
+    """A file's name: an identifier and extensions, no folder, so that reading one never leaves the certificate's folder."""
+    for part in _name(name).split("."):
+        identifier(part, f"source {name[:80]!r}")
+    return name
+
+
+def _name(data: Any) -> str:
+    return text(data, "source's name", 200)
+
+
+def follow(program: Program, step: Step) -> Program:
+    """The program that a step leads to, by its shape alone: nothing is proved here."""
+    d = program.definition(step.tensor)
+    if step.rule == "drop":
+        return replace(program, defs=tuple(x for x in program.defs if x is not d))
+    if step.before is None or step.after is None or at_path(d.value, step.path) != step.before:
+        raise IllFormed(f"{step.tensor}: what the step names as before does not stand at its path")
+    value = put_path(d.value, step.path, step.after)
+    return replace(program, defs=tuple(Def(x.tensor, x.axes, value) if x is d else x for x in program.defs))
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+def read(content: str | bytes) -> CertificateData:
+    """The file's data, or `BadData`: nothing is executed, and nothing is believed."""
+    try:
+        return _read(fields(parse(content), ("body", "digest", "format", "provers"), "certificate"))
+    except RecursionError:
+        raise BadData("nested too deep") from None
+
+
+def _read(top: dict[str, Any]) -> CertificateData:
+    if top["format"] != FORMAT:
+        raise BadData(f"format {str(top['format'])[:80]!r}, this reads {FORMAT!r}")
+    body = fields(top["body"], PARTS, "body")
+    for bound in ("rounding", "traffic"):
+        if body[bound] is not None:
+            raise BadData(f"{bound}: this format states no such bound")
+    table = Decoder(body["nodes"])
+    traced = table.program(body["traced"], "traced")
+    steps = tuple(_step(table, entry, f"steps[{k}]") for k, entry in enumerate(items(body["steps"], "steps")))
+    programs, broken = _chain(traced, steps)
+    kernels, obligations = items(body["kernels"], "kernels"), items(body["obligations"], "obligations")
+    return CertificateData(
+        traced, steps, programs,
+        tuple(_kernel(table, entry, programs[-1], f"kernels[{k}]") for k, entry in enumerate(kernels)),
+        tuple(_record(entry, f"obligations[{k}]") for k, entry in enumerate(obligations)),
+        _texts(body["statements"], "statements", 1 << 20), _texts(body["axioms"], "axioms", 500),
+        tuple(text(entry, "conventions", 500) for entry in items(body["conventions"], "conventions")),
+        {identifier_of_file(k): v for k, v in _texts(body["sources"], "sources", 64).items()},
+        _texts(top["provers"], "provers", 100), text(top["digest"], "digest"), body, broken,
+    )  # fmt: skip
+
+
+def _chain(traced: Program, steps: tuple[Step, ...]) -> tuple[tuple[Program, ...], str]:
+    programs = [traced]
+    for number, step in enumerate(steps):
+        try:
+            programs.append(follow(programs[-1], step))
+        except IllFormed as problem:
+            return tuple(programs), f"step {number + 1}: {problem}"
+    return tuple(programs), ""
+
+
+def _step(table: Decoder, data: Any, what: str) -> Step:
+    d = fields(data, ("rule", "tensor", "path", "before", "after", "note", "from", "to", "ieee"), what)
+    before = None if d["before"] is None else table.term(d["before"], what)
+    after = None if d["after"] is None else table.term(d["after"], what)
+    path = tuple(whole(number, f"{what}.path") for number in items(d["path"], f"{what}.path"))
+    for key in ("from", "to", "ieee"):
+        text(d[key], f"{what}.{key}")
+    rule = one_of(d["rule"], (*RULES, "drop"), f"{what}.rule")
+    return Step(rule, identifier(d["tensor"], f"{what}.tensor"), path, before, after, text(d["note"], f"{what}.note", 500))
+
+
+def _kernel(table: Decoder, data: Any, program: Program, what: str) -> Kernel:
+    d = dict(fields(data, ("name", "reads", "outputs", "body", "notes", "program", "ieee"), what))
+    for key in ("program", "ieee"):
+        text(d.pop(key), f"{what}.{key}")
+    return table.kernel(d, program, what)
+
+
+def _record(data: Any, what: str) -> Record:
+    d = fields(data, ("name", "place", "prover", "trust", "statement"), what)
+    return Record(
+        text(d["name"], what, 1000), text(d["place"], what, 1000), one_of(d["prover"], PROVERS, f"{what}.prover"),
+        one_of(d["trust"], ("checked", "replayed"), f"{what}.trust"), text(d["statement"], what, 64),
+    )  # fmt: skip
+
+
+def _texts(data: Any, what: str, limit: int) -> dict[str, str]:
+    if type(data) is not dict:
+        raise BadData(f"{what}: expected an object")
+    return {text(key, what): _text(value, what, limit) for key, value in data.items()}
+
+
+def _text(value: Any, what: str, limit: int) -> str:
+    if type(value) is not str or len(value) > limit or not value.replace("\n", "").isprintable():
+        raise BadData(f"{what}: a value is not a printable text of at most {limit} characters")
+    return value
+
+

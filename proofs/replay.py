@@ -1,0 +1,216 @@
+"""Audit a certificate from its text alone: prove everything again, and compare.
+
+    text -> data -> certify(traced, steps, kernels) -> body        recorded body = body, line by line
+
+Nobody is believed. What the file says was proved is not looked at until the checker has found, stated and discharged every
+obligation itself; then a recorded obligation that is missing, extra or altered is a finding, like a digest, a link of the
+chain, an axiom or a source text that does not match. A solver named "cvc5" must refute every statement, the integer ones
+too, from its SMT-LIB text (Z3 and isl then only guide the search: their yes counts for nothing without cvc5's).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from tang_verified.proofs import certificate
+from tang_verified.proofs.certificate import CertificateData, program_digest, text_digest
+from tang_verified.proofs.check import Certified, certify
+from tang_verified.proofs.effects import step_effect
+from tang_verified.proofs.ledger import Refused, Solver
+from tang_verified.proofs.strict_json import digest
+from tang_verified.semantics.meaning import AXIOMS
+from tang_verified.semantics.serial import BadData
+from tang_verified.semantics.terms import IllFormed
+
+Verdict: TypeAlias = Literal["proved", "disproved", "unproved", "error", "mismatch", "missing", "unreadable", "bad call"]
+EXITS: dict[str, int] = {
+    "proved": 0, "disproved": 1, "mismatch": 1, "unproved": 3, "error": 3, "missing": 3, "unreadable": 4, "bad call": 2,
+}  # fmt: skip
+WORST = (2, 1, 4, 3, 0)  # the exit code of several findings: the first of these that one of them has
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it should be."""
+
+    file: str
+    step: str  # "step 3", "kernel attn", "program", "certificate" or "source"
+    rule: str
+    obligation: str
+    verdict: Verdict
+    message: str
+    counterexample: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        return EXITS[self.verdict]
+
+    def __str__(self) -> str:
+        where = " / ".join(part for part in (self.file, self.step, self.rule, self.obligation) if part)
+        return f"{where}: {self.verdict}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an audit found in one file. `certified` is there only when everything was proved again."""
+
+    file: str
+    solver: Solver
+    findings: tuple[Finding, ...]
+    proved: int = 0
+    data: CertificateData | None = None
+    certified: Certified | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def exit_code(self) -> int:
+        return worst(finding.exit_code for finding in self.findings)
+
+
+def worst(codes: Any) -> int:
+    found = {*codes, 0}
+    return next(code for code in WORST if code in found)
+
+
+def audit_text(
+    text: str | bytes, solver: Solver = "z3", sources: Mapping[str, str] | None = None, file: str = "certificate"
+) -> Report:
+    """Prove again what the certificate claims. `sources`: the texts beside it, by file name (None: they are not looked at)."""
+    if solver not in ("z3", "cvc5", "both"):
+        return _failed(file, "z3", "bad call", f"solver {solver!r} is not one of z3, cvc5, both")
+    if solver != "z3" and certificate.versions()["cvc5"] == "missing":
+        return _failed(file, solver, "bad call", "cvc5 is not installed; run: pip install cvc5")
+    try:
+        data = certificate.read(text)
+    except BadData as problem:
+        return _failed(file, solver, "unreadable", str(problem))
+    findings = [*_digests(data, file), *_chain(data, file), *_sources(data, sources, file)]
+    notes = () if sources is not None else ("the printed sources were not looked at",)
+    if data.broken:
+        return Report(file, solver, tuple(findings), 0, data, None, notes)
+    try:
+        certified = certify(data.traced, data.steps, data.kernels, solver)
+    except Refused as refusal:
+        findings.append(_refusal(refusal, file))
+    except IllFormed as problem:
+        findings.append(Finding(file, "certificate", "", "well-formed", "mismatch", str(problem)))
+    except RecursionError:
+        findings.append(Finding(file, "certificate", "", "limits", "error", "the terms grow too deep on the way"))
+    else:
+        findings += _compare(data, certified, file)
+        proved = len(certified.obligations)
+        return Report(file, solver, tuple(findings), proved, data, None if findings else certified, notes)
+    return Report(file, solver, tuple(findings), 0, data, None, notes)
+
+
+def _failed(file: str, solver: Solver, verdict: Verdict, message: str) -> Report:
+    return Report(file, solver, (Finding(file, "certificate", "", "read", verdict, message),))
+
+
+def _refusal(refusal: Refused, file: str) -> Finding:
+    step, _, rest = refusal.place.partition("/")
+    counterexample = refusal.why if refusal.why.startswith(("counterexample", "false at")) else ""
+    rule = rest.rsplit("/", 1)[-1] if step.startswith("step ") else rest
+    return Finding(file, step, rule, refusal.obligation, refusal.verdict, refusal.why, counterexample)
+
+
+def _digests(data: CertificateData, file: str) -> list[Finding]:
+    out = []
+    if digest(data.body) != data.digest:
+        message = f"the body's digest is {digest(data.body)[:16]}…, the file says {data.digest[:16]}…"
+        out.append(Finding(file, "certificate", "", "digest", "mismatch", message))
+    for name, content in data.statements.items():
+        if text_digest(content) != name:
+            out.append(Finding(file, "certificate", "", "statement/digest", "mismatch", f"statement {name[:16]}… was altered"))
+    return out
+
+
+def _chain(data: CertificateData, file: str) -> list[Finding]:
+    """Each step starts from the program that the one before it led to; each kernel is for the last."""
+    out = []
+
+    def expect(step: str, rule: str, key: str, recorded: object, actual: str) -> None:
+        if recorded != actual:
+            message = f"{key!r} is {str(recorded)[:16]!r}, the file's own contents give {actual[:16]!r}"
+            out.append(Finding(file, step, rule, f"chain/{key}", "mismatch", message))
+
+    for number, (step, program) in enumerate(zip(data.steps, data.programs, strict=False)):
+        entry = data.body["steps"][number]
+        expect(f"step {number + 1}", step.rule, "from", entry["from"], program_digest(program))
+        if number + 1 < len(data.programs):
+            expect(f"step {number + 1}", step.rule, "to", entry["to"], program_digest(data.programs[number + 1]))
+        expect(f"step {number + 1}", step.rule, "ieee", entry["ieee"], step_effect(step))
+    if data.broken:
+        step_name, _, message = data.broken.partition(": ")
+        out.append(Finding(file, step_name, "", "chain/before", "mismatch", message))
+        return out
+    last = program_digest(data.programs[-1])
+    expect("certificate", "", "result", data.body["result"], last)
+    for kernel, entry in zip(data.kernels, data.body["kernels"], strict=True):
+        expect(f"kernel {kernel.name}", "", "program", entry["program"], last)
+    return out
+
+
+def _sources(data: CertificateData, sources: Mapping[str, str] | None, file: str) -> list[Finding]:
+    out: list[Finding] = []
+    if sources is None:
+        return out
+    for name, recorded in data.sources.items():
+        if name not in sources:
+            out.append(Finding(file, "source", "", name, "missing", f"{name} is not beside the certificate"))
+        elif text_digest(sources[name]) != recorded:
+            out.append(Finding(file, "source", "", name, "mismatch", f"{name} is not the text that was certified"))
+    for name in sources:
+        if name not in data.sources:
+            out.append(Finding(file, "source", "", name, "mismatch", f"the certificate says nothing about {name}"))
+    return out
+
+
+def _compare(data: CertificateData, certified: Certified, file: str) -> list[Finding]:
+    """What the file records against what was proved just now."""
+    out = _obligations(data, certified, file)
+    for name in sorted(set(data.axioms) | set(certified.axioms)):
+        if name not in data.axioms:
+            out.append(Finding(file, "certificate", "", f"axiom {name}", "missing", "used, but not listed"))
+        elif name not in certified.axioms:
+            out.append(Finding(file, "certificate", "", f"axiom {name}", "mismatch", "listed, but nothing uses it"))
+        elif data.axioms[name] != AXIOMS[name]:
+            out.append(Finding(file, "certificate", "", f"axiom {name}", "mismatch", f"reads {data.axioms[name]!r}"))
+    fresh = certificate.body_of(certified, data.sources)
+    told = {"obligations", "statements", "axioms", "sources"}
+    for part in sorted(set(fresh) - told):
+        if fresh[part] != data.body[part] and not out:
+            out.append(Finding(file, "certificate", "", part, "mismatch", f"{part} is not as the checker writes it"))
+    return out
+
+
+def _obligations(data: CertificateData, certified: Certified, file: str) -> list[Finding]:
+    here = Counter((o.place, o.name, text_digest(o.statement)) for o in certified.obligations)
+    there = Counter((r.place, r.name, r.statement) for r in data.obligations)
+    lost, extra = here - there, there - here
+    altered = {key[:2] for key in lost} & {key[:2] for key in extra}
+    out = []
+    for verdict, difference in (("missing", lost), ("mismatch", extra)):
+        for place, name, _ in difference:
+            if (place, name) in altered:
+                if verdict == "missing":
+                    continue
+                message = "its statement is not the one that is to be proved"
+            else:
+                message = "proved here, absent in the file" if verdict == "missing" else "in the file, but nothing asks for it"
+            step, _, rest = place.partition("/")
+            out.append(Finding(file, step, rest, name, verdict, message))  # type: ignore[arg-type]
+    shown = {(o.place, o.name, text_digest(o.statement)) for o in certified.obligations if o.prover == "structure"}
+    for r in data.obligations:
+        structural = (r.place, r.name, r.statement) in shown
+        if structural != (r.prover == "structure") or structural != (r.trust == "checked"):
+            step, _, rest = r.place.partition("/")
+            message = f"prover {r.prover}, trust {r.trust} is not how it is shown"
+            out.append(Finding(file, step, rest, r.name, "mismatch", message))
+    for name in sorted({r.statement for r in data.obligations} ^ set(data.statements)):
+        message = f"statement {name[:16]}… has no text, or no obligation uses it"
+        out.append(Finding(file, "certificate", "", "statement", "missing", message))
+    return out
