@@ -22,13 +22,24 @@ from dataclasses import dataclass
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.program import Def, Program
 from tang_verified.semantics.terms import (
-    ADD, Axis, Const, Fold, Op, Read, Term, Var, children, free_vars, reads, replace_reads, substitute,
+    ADD,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    Var,
+    children,
+    free_vars,
+    reads,
+    replace_reads,
+    substitute,
 )  # fmt: skip
 
 LIMIT = 128
-EXPENSIVE = frozenset(
-    "exp expm1 log log1p pow sin cos tan tanh sinh cosh asin acos atan erf".split()
-)  # what costs as much as a dozen products  # fmt: skip
+# What costs as much as a dozen products.
+EXPENSIVE = frozenset("exp expm1 log log1p pow sin cos tan tanh sinh cosh asin acos atan erf".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +157,7 @@ def heavy(fold: Fold) -> bool:
     """A sum of products of different reads over many elements."""
     count = 1
     for axis in fold.axes:
-        count *= axis.extent.value if isinstance(axis.extent, Const) else LIMIT + 1  # type: ignore[operator]
+        count *= int(axis.extent.value) if isinstance(axis.extent, Const) else LIMIT + 1
     products = (node for node in _operations(fold.body[0]) if node.name == "mul" and node.args[0] != node.args[1])
     return fold.monoid == ADD and count > LIMIT and any(all(reads(a) for a in node.args) for node in products)
 
