@@ -21,8 +21,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import tang_verified as tv
 import torch
+
+import tang_verified as tv
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))

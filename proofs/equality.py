@@ -22,7 +22,22 @@ from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.meaning import Encoder, any_of, less, negate, same
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
-    FALSE, MAX, MIN, TRUE, Axis, Const, Fold, Op, Term, Var, alpha, children, free_vars, rebuild, rename_apart, sort_of,
+    FALSE,
+    MAX,
+    MIN,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Term,
+    Var,
+    alpha,
+    children,
+    free_vars,
+    rebuild,
+    rename_apart,
+    sort_of,
     substitute,
 )  # fmt: skip
 
@@ -255,7 +270,7 @@ class Equality:
             self.equal(f"{name}/body", f, substitute(g, to_b), inside)
 
     def _one_to_one(self, name: str, a: Fold, lands: tuple[Term, ...], phi: Sequence[Term], scope: Scope) -> None:
-        twin = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in a.axes}
+        twin: dict[str, Term] = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in a.axes}
         if all(p == Var(axis.name) for p, axis in zip(phi, a.axes, strict=False)) and len(phi) >= len(a.axes):
             return  # x itself is among the components
         domain = (*domain_facts(a.axes, a.guard), *lands)

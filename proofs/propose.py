@@ -76,7 +76,7 @@ def _solve(pattern: Term, term: Term, holes: set[str], found: dict[str, Term]) -
     if free_vars(rest) & holes:
         return
     difference = Op("sub", (term, rest)) if parts[hole] == 1 else Op("sub", (rest, term))
-    found[hole.name] = canonical(difference)  # type: ignore[union-attr]
+    found[hole.name] = canonical(difference)
 
 
 def _conjuncts(term: Term) -> list[Term]:

@@ -23,8 +23,25 @@ from tang_verified.proofs.ledger import Ledger, show
 from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.program import Def, Program, Tensor, check_program
 from tang_verified.semantics.terms import (
-    TRUE, Axis, Const, Fold, IllFormed, Op, Read, Sym, Term, Var, alpha, at_path, children, free_vars, put_path, reads,
-    rename_apart, sort_of, substitute,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    IllFormed,
+    Op,
+    Read,
+    Sym,
+    Term,
+    Var,
+    alpha,
+    at_path,
+    children,
+    free_vars,
+    put_path,
+    reads,
+    rename_apart,
+    sort_of,
+    substitute,
 )  # fmt: skip
 from tang_verified.semantics.wellformed import check_term
 

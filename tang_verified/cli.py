@@ -67,7 +67,8 @@ def demo(context: click.Context, out: Path) -> None:
 @click.argument("target", metavar="FILE.py:FUNCTION")
 @click.option("--backend", default="c", show_default=True, help="Comma-separated targets.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("build"), show_default=True)
-@click.option("--spec", "specs", multiple=True, metavar="'NAME=SHAPE [DTYPE]'", help="An argument's shape; wins over annotations.")
+@click.option("--spec", "specs", multiple=True, metavar="'NAME=SHAPE [DTYPE]'",
+              help="An argument's shape; wins over annotations.")  # fmt: skip
 @click.option("--name", help="Name of the files; the function's name by default.")
 @click.option("--empty", type=click.Choice(["nan", "zero"]), default="nan", show_default=True,
               help="What a row without any element gives: NumPy's nan, or zero.")  # fmt: skip
@@ -106,7 +107,8 @@ def compile_(target: str, backend: str, out: Path, specs: tuple[str, ...], name:
             click.echo(str(path))
         if not quiet:
             spent = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in kernel.timings.stages.items())
-            click.echo(f"{len(kernel.certified.kernels)} kernel(s), {len(kernel.certified.obligations)} obligations proved; {spent}")
+            proved = len(kernel.certified.obligations)
+            click.echo(f"{len(kernel.certified.kernels)} kernel(s), {proved} obligations proved; {spent}")
             for note in kernel.notes:
                 click.echo(f"note: {note}", err=True)
 

@@ -117,7 +117,8 @@ class CompiledKernel:
     def _bind(self, arrays: tuple[Any, ...]) -> dict[str, Array]:
         expected = self.program.inputs
         if len(arrays) != len(expected):
-            raise CompileError(f"{self.name} takes {len(expected)} arrays ({', '.join(t.name for t in expected)}), got {len(arrays)}")
+            names = ", ".join(t.name for t in expected)
+            raise CompileError(f"{self.name} takes {len(expected)} arrays ({names}), got {len(arrays)}")
         out = {}
         for tensor, given in zip(expected, arrays, strict=True):
             array = given if isinstance(given, np.ndarray) else from_dlpack(given)

@@ -31,7 +31,6 @@ def attention(q, k, v):
     p = xp.exp(s - s.max(axis=-1, keepdims=True))
     return (p / p.sum(axis=-1, keepdims=True)) @ v
 '''
-SHAPES = {"q": "h n 64", "k": "h n 64", "v": "h n 64"}
 MEASURE = '''\
 import pathlib, sys
 import tang_verified.demo as demo
@@ -54,7 +53,8 @@ def attention(q: Any, k: Any, v: Any) -> Any:
 
 
 def compiled() -> CompiledKernel:
-    return compile(attention, name="attention", **{name: spec(shape) for name, shape in SHAPES.items()})
+    q, k, v = (spec("h n 64") for _ in range(3))
+    return compile(attention, name="attention", q=q, k=k, v=v)
 
 
 def inputs(heads: int, length: int) -> list[np.ndarray[Any, Any]]:
@@ -148,7 +148,8 @@ def _memory(console: Console) -> None:
     for kind in ("naive", "compiled"):
         done = subprocess.run([sys.executable, "-c", MEASURE, kind], capture_output=True, text=True, check=True)
         used[kind] = int(done.stdout)
-    console.print(f"NumPy {used['naive'] / 2**20:.1f} MiB, this kernel {used['compiled'] / 2**20:.1f} MiB (2.0 of it the result)")
+    naive, ours = (used[kind] / 2**20 for kind in ("naive", "compiled"))
+    console.print(f"NumPy {naive:.1f} MiB, this kernel {ours:.1f} MiB (2.0 of it the result)")
 
 
 def _audit(certificate: Path, folder: Path, console: Console) -> bool:

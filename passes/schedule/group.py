@@ -24,13 +24,12 @@ from tang_verified.semantics.kernel import Alloc, Assign, Carried, Claim, For, K
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import ONE, TRUE, Axis, Const, Fold, Op, Read, Term, Var, free_vars, sort_of
 
-
 COPIES = 4  # partial states of a vectorised fold: enough to hide the latency of one addition
 
 
 def fold_lanes(names: Names, axis: str, extent: Term, lanes: int) -> tuple[tuple[Axis, ...], Term, dict[str, Kind]]:
     """Axes (block, copy, lane) for a fold over `extent` elements, the index they make, and their kinds."""
-    short = isinstance(extent, Const) and int(extent.value) % (COPIES * lanes) != 0  # type: ignore[arg-type]
+    short = isinstance(extent, Const) and int(extent.value) % (COPIES * lanes) != 0
     copies = 1 if short else COPIES
     block, copy, lane = (names.fresh(f"{axis}_{s}") for s in ("c", "u", "v"))
     local = iadd(imul(Var(block), copies * lanes), Var(lane))

@@ -15,7 +15,20 @@ from tang_verified.semantics.build import canonical, iadd, lt
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Claim, Kind, Loop, Scope
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import (
-    TRUE, Axis, Const, Fold, Op, Read, Sort, Term, Var, children, free_vars, rebuild, sort_of, substitute,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Sort,
+    Term,
+    Var,
+    children,
+    free_vars,
+    rebuild,
+    sort_of,
+    substitute,
 )  # fmt: skip
 
 
@@ -31,7 +44,7 @@ class Tiled:
     @property
     def exact(self) -> bool:
         """No tile is ragged."""
-        return isinstance(self.extent, Const) and int(self.extent.value) % self.tile == 0  # type: ignore[arg-type]
+        return isinstance(self.extent, Const) and int(self.extent.value) % self.tile == 0
 
     def valid(self, local: Term) -> Term:
         return TRUE if self.exact else lt(iadd(self.base, local), self.extent)

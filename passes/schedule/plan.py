@@ -12,7 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tang_verified.passes.schedule.analysis import (
-    Contraction, all_folds, contraction, depends, guard_folds, inner_folds, key, row_folds,
+    Contraction,
+    all_folds,
+    contraction,
+    depends,
+    guard_folds,
+    inner_folds,
+    key,
+    row_folds,
 )  # fmt: skip
 from tang_verified.passes.schedule.contraction import Contractor
 from tang_verified.passes.schedule.group import Group, Shape
@@ -23,7 +30,18 @@ from tang_verified.semantics.build import canonical, ceildiv, conj, floordiv, ia
 from tang_verified.semantics.kernel import Assign, For, Kernel, Kind, Loop, Stmt
 from tang_verified.semantics.program import Def, DType, Program
 from tang_verified.semantics.terms import (
-    REAL_ONE, TRUE, Axis, Const, Fold, Op, Read, Term, Var, children, free_vars, reads,
+    REAL_ONE,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    Var,
+    children,
+    free_vars,
+    reads,
 )  # fmt: skip
 
 
@@ -77,7 +95,7 @@ class Planner:
 
     def _large(self, axis: str, at_least: int) -> bool:
         extent = self.extent[axis]
-        return not isinstance(extent, Const) or int(extent.value) >= at_least  # type: ignore[arg-type]
+        return not isinstance(extent, Const) or int(extent.value) >= at_least
 
     def _contraction(self) -> Contraction | None:
         for fold in reversed(self.folds):
@@ -114,7 +132,7 @@ class Planner:
         size = 64 * self.lanes
         outer = self.names.fresh(f"{axis}_t")
         tiled = Tiled(axis, self.extent[axis], imul(Var(outer), size), size)
-        if isinstance(tiled.extent, Const) and int(tiled.extent.value) <= size:  # type: ignore[arg-type]
+        if isinstance(tiled.extent, Const) and int(tiled.extent.value) <= size:
             return self._store(low, [axis])
         low.tiled[axis] = tiled
         return [For(Axis(outer, ceildiv(self.extent[axis], size)), "grid", tuple(self._store(low, [axis])))]
@@ -338,7 +356,7 @@ class Planner:
         row_tile, column_tile = self.names.fresh(f"{split.row}_t"), self.names.fresh(f"{split.column}_t")
         row = Tiled(split.row, self.extent[split.row], imul(Var(row_tile), rows), rows)
         column = Tiled(split.column, self.extent[split.column], imul(Var(column_tile), columns), columns)
-        single = isinstance(column.extent, Const) and int(column.extent.value) <= columns  # type: ignore[arg-type]
+        single = isinstance(column.extent, Const) and int(column.extent.value) <= columns
         if single:
             column = Tiled(split.column, column.extent, Const(0), columns)
         low.tiled = {split.row: row, split.column: column}
@@ -371,7 +389,7 @@ class Planner:
         """The extent rounded up to a multiple of `step`, at most `most` (which it is when the extent is symbolic)."""
         if not isinstance(extent, Const):
             return most
-        value = max(1, int(extent.value))  # type: ignore[arg-type]
+        value = max(1, int(extent.value))
         return min(most, -(-value // step) * step)
 
 

@@ -10,7 +10,8 @@ from tang_verified.passes.schedule.group import COPIES, fold_lanes
 from tang_verified.passes.schedule.lower import Lowering, Point, Tiled, alloc
 from tang_verified.semantics.build import conj, linear
 from tang_verified.semantics.kernel import Assign, Kind, Loop, Stmt
-from tang_verified.semantics.terms import TRUE, Axis, Const, Fold, Op, Term, Var, free_vars, reads, sort_of
+from tang_verified.semantics.program import DType
+from tang_verified.semantics.terms import TRUE, Axis, Const, Fold, Op, Sort, Term, Var, free_vars, reads, sort_of
 
 if TYPE_CHECKING:
     from tang_verified.passes.schedule.plan import Planner
@@ -38,9 +39,9 @@ def whole_fold(planner: Planner, low: Lowering, fold: Fold) -> list[Stmt]:
     return out
 
 
-def _dtype(planner: Planner, fold: Fold, k: int) -> str:
-    sort = sort_of(fold.monoid.identity[k])
-    return {"real": planner.dtype, "int": "int64", "bool": "bool"}[sort]
+def _dtype(planner: Planner, fold: Fold, k: int) -> DType:
+    held: dict[Sort, DType] = {"real": planner.dtype, "int": "int64", "bool": "bool"}
+    return held[sort_of(fold.monoid.identity[k])]
 
 
 def laned(planner: Planner, low: Lowering, fold: Fold, kinds: dict[str, Kind]) -> Callable[[Point], Term]:
@@ -70,7 +71,7 @@ def laned(planner: Planner, low: Lowering, fold: Fold, kinds: dict[str, Kind]) -
 
 
 def _small(axis: Axis, lanes: int) -> bool:
-    return isinstance(axis.extent, Const) and int(axis.extent.value) < lanes  # type: ignore[arg-type]
+    return isinstance(axis.extent, Const) and int(axis.extent.value) < lanes
 
 
 __all__ = ["laned", "whole_fold"]

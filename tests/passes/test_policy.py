@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tang_verified.trace import trace
 
 from tang_verified.passes.policy import LIMIT, heavy, materialised
 from tang_verified.semantics.terms import ADD, TRUE, Const, Fold, Var
+from tang_verified.tracing.tracer import trace
 from tests.passes.helpers import I, J, N, op, over, x
 from tests.passes.zoo import MODELS, softmax, traced
 
