@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tang_verified.trace import trace
 
 from tang_verified.passes.policy import LIMIT, heavy, materialised
 from tang_verified.semantics.terms import ADD, TRUE, Const, Fold, Var
+from tang_verified.tracing.tracer import trace
 from tests.passes.helpers import I, J, N, op, over, x
 from tests.passes.zoo import MODELS, softmax, traced
 
@@ -64,6 +64,23 @@ def test_the_epilogue_stays_with_its_matmul() -> None:
     program = trace(two, {"x": "n 512", "w": "512 m"})
     (name,) = materialised(program) - set(program.outputs)
     assert name.startswith("h")
+
+
+def test_views_are_not_kept() -> None:
+    def heads(x: Any, w: Any, u: Any) -> Any:
+        xp = x.__array_namespace__()
+        y = xp.permute_dims(xp.reshape(x @ w, (x.shape[0], 8, 64)), (1, 0, 2))
+        return y @ u
+
+    program = trace(heads, {"x": "n 512", "w": "512 512", "u": "8 64 512"})
+    (name,) = materialised(program) - set(program.outputs)
+    assert name.endswith("matmul")
+
+    def packed(x: Any, w: Any) -> Any:
+        y = x @ w
+        return softmax(y[:, :64] @ y[:, 64:128].mT) @ y[:, 128:]
+
+    assert kept(packed, x="n 512", w="512 192") == 1
 
 
 def test_a_matmul_read_at_two_places() -> None:
