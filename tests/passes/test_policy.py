@@ -66,6 +66,23 @@ def test_the_epilogue_stays_with_its_matmul() -> None:
     assert name.startswith("h")
 
 
+def test_views_are_not_kept() -> None:
+    def heads(x: Any, w: Any, u: Any) -> Any:
+        xp = x.__array_namespace__()
+        y = xp.permute_dims(xp.reshape(x @ w, (x.shape[0], 8, 64)), (1, 0, 2))
+        return y @ u
+
+    program = trace(heads, {"x": "n 512", "w": "512 512", "u": "8 64 512"})
+    (name,) = materialised(program) - set(program.outputs)
+    assert name.endswith("matmul")
+
+    def packed(x: Any, w: Any) -> Any:
+        y = x @ w
+        return softmax(y[:, :64] @ y[:, 64:128].mT) @ y[:, 128:]
+
+    assert kept(packed, x="n 512", w="512 192") == 1
+
+
 def test_a_matmul_read_at_two_places() -> None:
     def turned(x: Any, w: Any) -> Any:
         s = x @ w

@@ -58,7 +58,8 @@ def test_a_fact_about_a_fold_ends() -> None:
     row = Fold(MAX, over("k"), TRUE, (op("select", keep(I, K), x(I, K), NEG_INF),))
     known = op("not", op("eq", row, NEG_INF))
     weights = Fold(ADD, (Axis("j", M),), TRUE, (op("exp", op("sub", x(), row)),))
-    assert proved(op("mul", weights, REAL_ZERO), REAL_ZERO, known)
+    assert proved(op("add", weights, REAL_ZERO), weights, known)
+    assert not proved(weights, REAL_ZERO, known)
 
 
 def test_a_sum_of_squares_is_never_negative_even_over_nothing() -> None:
