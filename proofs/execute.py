@@ -113,6 +113,7 @@ class Execution:
         for number, statement in enumerate(body):
             match statement:
                 case Alloc():
+                    self._at(statement.buffer.name, number)
                     self._declare(statement, frame)
                     declared.append(statement.buffer.name)
                 case For():
@@ -138,9 +139,13 @@ class Execution:
         check_names((buffer.name,), "buffer")
         if buffer.dtype not in SORTS or buffer.scope not in get_args(BufferScope):
             raise IllFormed(f"buffer {buffer.name}: {buffer.dtype} {buffer.scope}")
+        touched = [t.dtype for t in (*self.tensors.values(), *map(self.program.tensor, self.outputs)) if SORTS[t.dtype] == "real"]
+        if SORTS[buffer.dtype] == "real" and BYTES[buffer.dtype] < max(map(BYTES.__getitem__, touched), default=0):
+            raise self.ledger.refuse("width/real", f"{buffer.name} is narrower than the arrays of the kernel", "disproved")
         bound = 1
         for extent in buffer.shape:
             self._extent(extent, frame, ())
+            self.ledger.holds("capacity/extent", frame.scope.facts, Op("le", (Const(0), extent)))
             bound *= frame.ranges.limit(self.ledger, extent)
         if buffer.scope == "register" and not all(isinstance(e, Const) for e in buffer.shape):
             raise self.ledger.refuse("capacity/register", f"{buffer.name} has an extent that is no constant", "disproved")
@@ -233,7 +238,7 @@ class Execution:
         if SORTS[cell.buffer.dtype] != sort_of(value):
             raise IllFormed(f"{statement.target} holds {cell.buffer.dtype}, the value is {sort_of(value)}")
         if cell.buffer.dtype == "int32":
-            frame.ranges.fits_int32(self.ledger, value, {t.name for t in self.tensors.values() if t.dtype == "int64"})
+            frame.ranges.fits_int32(self.ledger, value, {t.name for t in self.tensors.values() if t.dtype == "int32"})
         self._in_box(statement.target, cell.buffer.shape, index, frame)
         if cell.claim is not None:
             if cell.content is not None:
@@ -400,12 +405,13 @@ class Execution:
         kinds = dict(statement.fold_kinds)
         if len(kinds) != len(statement.fold_kinds) or any(loop.kind not in get_args(Kind) for loop in statement.loops):
             raise IllFormed(f"{statement.target}: an axis has two kinds, or an unknown one")
-        for fold in all_folds(statement.value):
+        for fold in (f for term in (*statement.index, statement.guard, statement.value) for f in all_folds(term)):
+            laws = self.equality.monoids.laws(fold.monoid)  # a printer may group by them, and reorder if commutative is claimed
             for axis in fold.axes:
                 kind = kinds.get(axis.name, "seq")
                 if kind not in ("seq", "unroll", "lane"):
                     raise IllFormed(f"{statement.target}: fold axis {axis.name} of kind {kind}")
-                if kind == "lane" and not self.equality.monoids.laws(fold.monoid).commutative:
+                if kind == "lane" and not laws.commutative:
                     why = f"fold axis {axis.name} runs on lanes, but {fold.monoid.name} is not commutative"
                     raise self.ledger.refuse("parallelise/commutative", why, "disproved")
 
