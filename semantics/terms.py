@@ -209,7 +209,7 @@ INT_ADD = _binary("int_add", "add", "int", ZERO)
 INT_MUL = _binary("int_mul", "mul", "int", ONE)
 ANY = _binary("any", "or", "bool", FALSE)
 ALL = _binary("all", "and", "bool", TRUE)
-# Integer max and min have no identity: the tracer folds real(x) and truncates, or demands an initial value.
+# Integer max and min have no identity: the tracer folds (is there any, the extreme so far) instead.
 
 
 def sort_of(term: Term) -> Sort:

@@ -129,7 +129,7 @@ class CompiledKernel:
                 )
             if array.ndim != len(tensor.shape):
                 raise CompileError(f"{self.name}: {tensor.name} has shape {array.shape}, the spec says {spell(tensor)}")
-            out[tensor.name] = np.ascontiguousarray(array)
+            out[tensor.name] = np.asarray(array, order="C")  # not ascontiguousarray, which makes a scalar array a vector
         return out
 
     def _sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
