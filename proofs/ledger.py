@@ -25,7 +25,8 @@ from tang_verified.semantics.build import canonical
 from tang_verified.semantics.meaning import Encoder, Kind, all_of, negate
 from tang_verified.semantics.program import Program, Size
 from tang_verified.semantics.smtlib import statement
-from tang_verified.semantics.terms import Const, Op, Term, Var, free_vars
+from tang_verified.semantics.solutions import solutions
+from tang_verified.semantics.terms import TRUE, Const, Op, Term, Var, free_vars, substitute
 
 Solver: TypeAlias = Literal["z3", "cvc5", "both"]
 Verdict: TypeAlias = Literal["proved", "disproved", "unproved", "error"]
@@ -159,12 +160,18 @@ class Ledger:
         if not proved:
             raise self.refuse(name, "some element is in no part", "disproved")
         encoder = Encoder()
-        branches = []
-        for names, conditions in parts:
-            body = z3.And(*(encoder.boolean(c) for c in conditions), True)
-            branches.append(z3.Exists([z3.Int(f"i.{n}") for n in names], body) if names else body)
+        branches = [branch for names, conditions in parts for branch in self._branches(encoder, names, conditions)]
         given = [encoder.boolean(fact) for fact in facts]
-        self.record(name, "isl", statement(encoder.symbols, [*given, z3.Not(z3.Or(*branches, False))]))
+        self.record(name, "isl", statement(encoder.symbols, [*given, z3.Not(z3.Or(*branches))]))
+
+    @staticmethod
+    def _branches(encoder: Encoder, names: tuple[str, ...], conditions: Sequence[Term]) -> list[Any]:
+        """That the part has a solution: by what isl says it is, without quantifiers; else by the mere claim."""
+        found = solutions(names, conditions)
+        if found:
+            put = [[canonical(substitute(c, piece)) for c in conditions] for piece in found]
+            return [z3.And(True, *(encoder.boolean(c) for c in here if c != TRUE)) for here in put]
+        return [z3.Exists([z3.Int(f"i.{n}") for n in names], z3.And(*(encoder.boolean(c) for c in conditions)))]
 
     def _integer_statement(self, facts: Sequence[Term], goal: Term) -> str:
         encoder = Encoder()

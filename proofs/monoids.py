@@ -47,7 +47,8 @@ class MonoidFacts:
             with self.ledger.lemma():
                 self._prove_laws(monoid)
             self.ledger.laws[monoid] = Laws(monoid.commutative)
-        return self.ledger.laws[monoid]
+        found: Laws = self.ledger.laws[monoid]
+        return found
 
     def meaningful(self, monoid: Monoid) -> None:
         """The laws for all states, or at least for the identity and all states whose reals are finite, closed under combine.

@@ -86,7 +86,7 @@ def _solve(pattern: Term, term: Term, holes: set[str], found: dict[str, Term], a
     difference = Op("sub", (term, rest)) if parts[hole] == 1 else Op("sub", (rest, term))
     guess = canonical(difference)
     if allowed is None or free_vars(guess) & allowed:
-        found[hole.name] = guess  # type: ignore[union-attr]
+        found[hole.name] = guess
 
 
 def _conjuncts(term: Term) -> list[Term]:

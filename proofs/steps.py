@@ -23,8 +23,25 @@ from tang_verified.proofs.ledger import Ledger, show
 from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.program import Def, Program, Tensor, check_program
 from tang_verified.semantics.terms import (
-    TRUE, Axis, Const, Fold, IllFormed, Op, Read, Sym, Term, Var, alpha, at_path, children, free_vars, put_path, reads,
-    rename_apart, sort_of, substitute,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    IllFormed,
+    Op,
+    Read,
+    Sym,
+    Term,
+    Var,
+    alpha,
+    at_path,
+    children,
+    free_vars,
+    put_path,
+    reads,
+    rename_apart,
+    sort_of,
+    substitute,
 )  # fmt: skip
 from tang_verified.semantics.wellformed import check_term
 
@@ -184,6 +201,8 @@ def _tuple(equality: Equality, program: Program, before: Term, after: Term, scop
     equality.monoids.laws(after.monoid)
     k = after.component
     names = {f"a{k}": Sym("a0", sort_of(before)), f"b{k}": Sym("b0", sort_of(before))}
+    if _syms(after.monoid.combine[k]) - names.keys():
+        raise ledger.refuse("tuple/component", f"field {k} of {after.monoid.name} depends on other fields", "disproved")
     combine = _rename_syms(after.monoid.combine[k], names)
     alone = Fold(before.monoid, after.axes, after.guard, (after.body[k],))
     if combine != before.monoid.combine[0] or after.monoid.identity[k] != before.monoid.identity[0]:
@@ -191,6 +210,10 @@ def _tuple(equality: Equality, program: Program, before: Term, after: Term, scop
     if alpha(canonical(alone)) != alpha(canonical(before)):
         raise ledger.refuse("tuple/same", f"field {k} folds {show(alone)}, not {show(before)}", "disproved")
     ledger.record("tuple/same", "structure", show(before))
+
+
+def _syms(term: Term) -> set[str]:
+    return {term.name} if isinstance(term, Sym) else set().union(*(_syms(part) for part in children(term)))
 
 
 def _rename_syms(term: Term, names: dict[str, Sym]) -> Term:

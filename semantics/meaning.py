@@ -17,6 +17,7 @@ from typing import Any
 import z3
 
 from tang_verified.semantics.build import canonical
+from tang_verified.semantics.polynomial import difference_size, normal
 from tang_verified.semantics.smtlib import declaration
 from tang_verified.semantics.terms import Const, Fold, Op, Read, Sort, Sym, Term, Var, alpha, free_vars, sort_of
 
@@ -241,7 +242,8 @@ class Encoder:
             flags[2] = False
         if never[4]:
             self.shape.append(value != 0)
-        return Extended(*flags, value)
+        nan, top, bottom = flags
+        return Extended(nan, top, bottom, value)
 
     def _operation(self, name: str, a: tuple[Any, ...], sort: Sort) -> Any:
         match name:
@@ -307,9 +309,10 @@ class Encoder:
             case "mul":
                 return mul(*a)
             case "div":
-                return div(*a, self.inverse(a[1].value))
+                return div(a[0], a[1], self.inverse(a[1].value))
             case "div0":
-                return pick(all_of(a[1].finite, a[1].value == ZERO), number(ZERO), div(*a, self.inverse(a[1].value)))
+                quotient = div(a[0], a[1], self.inverse(a[1].value))
+                return pick(all_of(a[1].finite, a[1].value == ZERO), number(ZERO), quotient)
             case "neg":
                 return minus(a[0])
             case "abs":
@@ -334,7 +337,7 @@ class Encoder:
 
     def inverse(self, value: Any) -> Any:
         """1 / value: a function with one axiom, which both solvers take to better than to their own division."""
-        value = z3.simplify(value, som=True)
+        value = normal(value)
         if z3.is_rational_value(value) and value.as_fraction() != 0:
             return z3.RealVal(1 / value.as_fraction())
         return self._call("inverse", (value,))
@@ -368,7 +371,7 @@ class Encoder:
         return pick(x.nan, NAN, ends)
 
     def _call(self, name: str, values: Sequence[Any]) -> Any:
-        values = [z3.simplify(v, som=True) for v in values]
+        values = [normal(v) for v in values]
         if len(values) == 1:
             self.calls.setdefault(name, {})[values[0].sexpr()] = values[0]
         return self.symbol(f"fn.{name}", z3.RealSort(), values)  # `exp` alone is a theory symbol of cvc5
@@ -419,9 +422,4 @@ class Encoder:
 
 def _may_sum(x: Any, y: Any, z: Any) -> bool:
     """Whether x + y = z is worth an instance: the difference, written out, is one comparison of values or is zero."""
-    difference = z3.simplify(x + y - z, som=True)
-    return z3.is_rational_value(difference) and difference.as_fraction() == 0 or _size(difference) <= 3
-
-
-def _size(expression: Any) -> int:
-    return 1 if expression.num_args() == 0 or not z3.is_add(expression) else expression.num_args()  # type: ignore[no-any-return]
+    return difference_size(x + y, z) <= 3

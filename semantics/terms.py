@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias, Union
+from typing import Literal, TypeAlias
 
 Sort: TypeAlias = Literal["int", "bool", "real"]
 INFINITIES = ("inf", "-inf", "nan")
@@ -184,7 +184,7 @@ class Fold(Node):
             raise IllFormed(f"fold binds an axis twice: {names}")
 
 
-Term: TypeAlias = Union[Var, Sym, Const, Op, Read, Fold]
+Term: TypeAlias = Var | Sym | Const | Op | Read | Fold
 
 TRUE = Const(True)
 FALSE = Const(False)
@@ -247,7 +247,7 @@ def children(term: Term) -> tuple[Term, ...]:
         case Read(_, index, _):
             return index
         case Fold(_, axes, guard, body, _):
-            return tuple(axis.extent for axis in axes) + (guard,) + body
+            return (*(axis.extent for axis in axes), guard, *body)
         case _:
             return ()
 
