@@ -27,7 +27,7 @@ def certified_plan(
     notes: list[str] = []
     refusal: Exception | None = None
     for style in STYLES:
-        choices = {name: Choice(**{"style": style, **options}) for name, options in _all(program, schedule).items()}
+        choices = {name: Choice(**{**options, "style": _simpler(style, options)}) for name, options in _all(program, schedule).items()}
         try:
             kernels = plan(program, target, choices)
             return certify(traced, steps, kernels), tuple(notes)
@@ -35,6 +35,11 @@ def certified_plan(
             notes.append(f"schedule {style}: {problem}")
             refusal = problem
     raise refusal if isinstance(refusal, Refused) else Refused("schedule", traced.name, "error", str(refusal))
+
+
+def _simpler(style: str, options: dict[str, Any]) -> str:
+    """The style to try, or the one asked for where that is simpler."""
+    return max(style, options.get("style", style), key=STYLES.index)
 
 
 def check_options(program: Program, schedule: dict[str, Any]) -> None:
