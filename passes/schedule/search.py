@@ -20,18 +20,28 @@ def certified_plan(
 ) -> tuple[Certified, tuple[str, ...]]:
     """The first style whose kernels are proved, and what was refused before it."""
     program, steps = derived.program, derived.steps
+    styles = {d.tensor.name: 0 for d in program.defs}
+    common = {option: value for option, value in schedule.items() if option not in styles}  # for every definition
     notes: list[str] = []
-    refusal: Exception | None = None
-    for style in STYLES:
-        choices = {name: Choice(**{"style": style, **options}) for name, options in _all(program, schedule).items()}
+    while True:
+        choices = {
+            name: Choice(**{"style": STYLES[level], **common, **dict(schedule.get(name, {}))}) for name, level in styles.items()
+        }
         try:
-            kernels = plan(program, target, choices)
-            return certify(traced, steps, kernels), tuple(notes)
+            return certify(traced, steps, plan(program, target, choices)), tuple(notes)
         except (Refused, IllFormed, LookupError) as problem:
-            notes.append(f"schedule {style}: {problem}")
-            refusal = problem
-    raise refusal if isinstance(refusal, Refused) else Refused("schedule", traced.name, "error", str(refusal))
+            blamed = _blamed(problem, styles)
+            notes.append(f"schedule {STYLES[max(styles[b] for b in blamed)]} of {', '.join(blamed)}: {problem}")
+            if all(styles[b] == len(STYLES) - 1 for b in blamed):
+                if isinstance(problem, Refused):
+                    raise
+                raise Refused("schedule", traced.name, "error", str(problem)) from None
+            for name in blamed:
+                styles[name] = min(styles[name] + 1, len(STYLES) - 1)
 
 
-def _all(program: Program, schedule: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {d.tensor.name: dict(schedule.get(d.tensor.name, {})) for d in program.defs}
+def _blamed(problem: Exception, styles: dict[str, int]) -> list[str]:
+    """The definition whose kernel was refused; all of them when the refusal names none."""
+    place = problem.place if isinstance(problem, Refused) else ""
+    named = [name for name in styles if place.startswith((f"kernel {name}/", f"kernel {name} "))]
+    return named or list(styles)
