@@ -6,12 +6,13 @@ By structure and cost alone. A definition P that C reads at index e is written i
                  each element of P would be computed once for every r. Then P is kept when it is
                    expensive       it has no fold, but exp, sin, log, … or
                    a long chain    it has folds, and r's extent, or the extent of a fold of P that varies with j,
-                                   is fixed and above 256
+                                   is fixed and above 128
                  (contraction -> pointwise -> contraction with short or symbolic extents stays one definition)
-    computed twice   P is matmul-like (a sum of products of different reads, over a symbolic extent or more than 256),
-                 and two kept definitions would each contain it
+    computed twice   P is matmul-like (a sum of products of different reads, over a symbolic extent or more than 128),
+                 and two kept definitions would each contain it, or one of them at two different indices
 
-Outputs are kept. Row statistics (sums, means, maxima of a row) may be computed more than once.
+Outputs are kept. What is kept is never a transpose, slice or reshape, but what that is a view of. Row statistics (sums,
+means, maxima of a row) may be computed more than once.
 """
 
 from __future__ import annotations
@@ -19,15 +20,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tang_verified.semantics.build import canonical
 from tang_verified.semantics.program import Def, Program
 from tang_verified.semantics.terms import (
-    ADD, Axis, Const, Fold, Op, Read, Term, children, free_vars, reads, replace_reads, substitute,
+    ADD,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    Var,
+    children,
+    free_vars,
+    reads,
+    replace_reads,
+    substitute,
 )  # fmt: skip
 
-LIMIT = 256
-EXPENSIVE = frozenset(
-    "exp expm1 log log1p pow sin cos tan tanh sinh cosh asin acos atan erf".split()
-)  # what costs as much as a dozen products  # fmt: skip
+LIMIT = 128
+# What costs as much as a dozen products.
+EXPENSIVE = frozenset("exp expm1 log log1p pow sin cos tan tanh sinh cosh asin acos atan erf".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +55,42 @@ def materialised(program: Program) -> frozenset[str]:
     """The definitions to keep: the outputs, and what the docstring above says."""
     kept = set(program.outputs)
     while True:
-        forms = inlined(program, frozenset(kept))
-        more = next(_recomputed(program, forms, kept), None) or next(_twice(program, forms, kept), None)
+        forms = _forms(program, kept, decide=True)
+        more = next(_twice(program, forms, kept), None) or next(_shifted(program, forms, kept), None)
         if more is None:
             return frozenset(kept)
-        kept.add(more)
+        kept.add(_source(program, more))
+
+
+def _source(program: Program, name: str) -> str:
+    """What a view is a view of: a transpose, slice or reshape is never kept itself."""
+    value = program.definition(name).value
+    if isinstance(value, Read) and any(d.tensor.name == value.tensor for d in program.defs):
+        return _source(program, value.tensor)
+    return name
 
 
 def inlined(program: Program, kept: frozenset[str]) -> dict[str, Term]:
     """Every definition's value with all that is not kept written into it."""
+    return _forms(program, set(kept), decide=False)
+
+
+def _forms(program: Program, kept: set[str], *, decide: bool) -> dict[str, Term]:
+    """In order, so that a definition is judged with what is already kept left out of it; `kept` grows if `decide`."""
     forms: dict[str, Term] = {}
     defs = {d.tensor.name: d for d in program.defs}
     for d in program.defs:
-        value = d.value
-        for name in dict.fromkeys(r.tensor for r in reads(d.value)):
-            if name in defs and name not in kept:
-                value = replace_reads(value, name, _Element(defs[name].axes, forms[name]))
-        forms[d.tensor.name] = value
+        value, name = d.value, d.tensor.name
+        for source in dict.fromkeys(r.tensor for r in reads(d.value)):
+            if source in defs and source not in kept:
+                value = replace_reads(value, source, _Element(defs[source].axes, forms[source]))
+        forms[name] = value
+        if decide and name not in kept and any(
+            recomputes(d, value, consumer, use) for consumer in program.defs for use in uses(d, consumer)
+        ):
+            kept.add(_source(program, name))
+            if name not in kept:  # something before it is kept instead: what is known of the definitions since has changed
+                return _forms(program, kept, decide=True)
     return forms
 
 
@@ -70,13 +102,6 @@ class _Element:
 
     def __call__(self, index: tuple[Term, ...]) -> Term:
         return substitute(self.value, dict(zip(self.axes, index, strict=False)))
-
-
-def _recomputed(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator[str]:
-    for d in program.defs:
-        for consumer in program.defs:
-            if d.tensor.name not in kept and any(recomputes(d, forms[d.tensor.name], consumer, use) for use in uses(d, consumer)):
-                yield d.tensor.name
 
 
 def recomputes(d: Def, form: Term, consumer: Def, use: Use) -> bool:
@@ -119,11 +144,31 @@ def _twice(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator
             yield name
 
 
+def _shifted(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator[str]:
+    """Heavy definitions that one kept definition reads at different places, as a rotation of halves does."""
+    for d in program.defs:
+        name = d.tensor.name
+        if name in kept or not any(heavy(fold) for fold in _folds(forms[name])):
+            continue
+        alone = inlined(program, frozenset((*kept, name)))
+        for reader in kept:
+            places = {tuple(_anonymous(i, frozenset(program.definition(reader).axes)) for i in r.index)
+                      for r in reads(alone[reader]) if r.tensor == name}  # fmt: skip
+            if len(places) > 1:
+                yield name
+
+
+def _anonymous(index: Term, axes: frozenset[str]) -> Term:
+    """The index with every bound axis called the same."""
+    sizes = {name: Var(".") for name in free_vars(index) if name not in axes}
+    return canonical(substitute(index, dict(sizes)))
+
+
 def heavy(fold: Fold) -> bool:
     """A sum of products of different reads over many elements."""
     count = 1
     for axis in fold.axes:
-        count *= axis.extent.value if isinstance(axis.extent, Const) else LIMIT + 1  # type: ignore[operator]
+        count *= int(axis.extent.value) if isinstance(axis.extent, Const) else LIMIT + 1
     products = (node for node in _operations(fold.body[0]) if node.name == "mul" and node.args[0] != node.args[1])
     return fold.monoid == ADD and count > LIMIT and any(all(reads(a) for a in node.args) for node in products)
 

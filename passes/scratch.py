@@ -16,7 +16,7 @@ from tang_verified.semantics import sets
 from tang_verified.semantics.meaning import Encoder, negate
 from tang_verified.semantics.terms import Term
 
-BUDGET = 1_500_000  # Z3's resource units; a step that holds takes a tenth of this
+BUDGET = 8_000_000  # Z3's resource units; a step that holds takes a tenth of this
 
 
 class Scratch(Ledger):

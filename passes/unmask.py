@@ -1,8 +1,9 @@
 """exp((g ? s : −∞) − M)  ->  (g ? exp(s − M) : 0), or (M = −∞ ? nan : (g ? exp(s − M) : 0)).
 
 Where g fails the argument is −∞ − M: −∞ for finite M, and its exponential is 0. Only M = −∞, a row that is masked
-throughout, is different: −∞ − (−∞) is nan, by the convention empty="zero" (−₀) it is −∞ again. The form without the case
-is proposed first; the checker takes it when the row is never empty (a causal mask), or under the convention.
+throughout, is different: −∞ − (−∞) is nan; by the convention empty="zero" (−₀) it is −∞ again. The form without the case
+is proposed first; the checker takes it when the row is never empty (a causal mask), or under the convention. Where M may
+be nan (scores divided by the root of a size that may be 0) that is one more case.
 """
 
 from __future__ import annotations
@@ -19,4 +20,7 @@ def unmask(term: Term, place: Place) -> Iterator[Proposal]:
             plain = Op("select", (g, Op("exp", (Op("sub", (s, top)),)), REAL_ZERO))
             yield Proposal("pointwise", plain, "unmask")
             if minus == "sub":
-                yield Proposal("pointwise", Op("select", (Op("eq", (top, NEG_INF)), NAN, plain)), "unmask, or nan")
+                empty = Op("eq", (top, NEG_INF))
+                yield Proposal("pointwise", Op("select", (empty, NAN, plain)), "unmask, or nan")
+                unknown = Op("or", (empty, Op("ne", (top, top))))
+                yield Proposal("pointwise", Op("select", (unknown, NAN, plain)), "unmask, or nan of nan")

@@ -67,6 +67,7 @@ def certify(traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], s
     missing = [name for name in program.outputs if name not in done]
     if missing or program.outputs != traced.outputs:
         raise IllFormed(f"no kernel computes {missing or program.outputs}")
+    ledger.confirm()
     proved, axioms = tuple(ledger.obligations), tuple(sorted(ledger.axioms))
     return Certified(traced, tuple(steps), program, tuple(kernels), proved, axioms, _SEAL)
 

@@ -22,7 +22,23 @@ from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.meaning import Encoder, any_of, less, negate, same
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
-    FALSE, MAX, MIN, TRUE, Axis, Const, Fold, Op, Sym, Term, Var, alpha, children, free_vars, rebuild, rename_apart, sort_of,
+    FALSE,
+    MAX,
+    MIN,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Sym,
+    Term,
+    Var,
+    alpha,
+    children,
+    free_vars,
+    rebuild,
+    rename_apart,
+    sort_of,
     substitute,
 )  # fmt: skip
 
@@ -76,7 +92,25 @@ class Equality:
             a, b = b, a  # equality is symmetric; the lemmas below are written with the fold on the right
         if isinstance(b, Fold) and self._by_fold(name, a, b, scope):
             return
+        a = self._aligned(name, a, b, scope)
         self.pointwise(name, self._paired(name, a, b, scope), b, scope)
+
+    def _aligned(self, name: str, a: Term, b: Term, scope: Scope) -> Term:
+        """a, with each fold that stands where b has a fold written as b's, where the two are equal under the conditions
+        of the selects above (which a and b must share)."""
+        if alpha(a) == alpha(b) or not isinstance(a, (Op, Fold)):
+            return a
+        if isinstance(a, Fold):
+            both = isinstance(b, Fold) and a.monoid == b.monoid
+            return b if both and self._by_pair(f"{name}/fold", a, b, scope) else a  # type: ignore[arg-type]
+        if not isinstance(b, Op) or a.name != b.name or not outer_folds(a) or not outer_folds(b):
+            return a
+        scopes = [scope] * len(a.args)
+        if a.name == "select":
+            if alpha(a.args[0]) != alpha(b.args[0]):
+                return a
+            scopes[1:] = [scope.given(a.args[0]), scope.given(canonical(Op("not", (a.args[0],))))]
+        return Op(a.name, tuple(self._aligned(name, x, y, s) for x, y, s in zip(a.args, b.args, scopes, strict=True)))
 
     def _by_fold(self, name: str, a: Term, b: Fold, scope: Scope) -> bool:
         if self._empty(name, a, b, scope):
@@ -237,7 +271,7 @@ class Equality:
             self.equal(f"{name}/body", f, substitute(g, to_b), inside)
 
     def _one_to_one(self, name: str, a: Fold, lands: tuple[Term, ...], phi: Sequence[Term], scope: Scope) -> None:
-        twin = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in a.axes}
+        twin: dict[str, Term] = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in a.axes}
         if all(p == Var(axis.name) for p, axis in zip(phi, a.axes, strict=False)) and len(phi) >= len(a.axes):
             return  # x itself is among the components
         domain = (*domain_facts(a.axes, a.guard), *lands)

@@ -28,7 +28,22 @@ from tang_verified.semantics.kernel import Scope as BufferScope
 from tang_verified.semantics.program import BYTES, SORTS, Tensor, check_read
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
-    FALSE, TRUE, Axis, Const, Fold, IllFormed, Op, Read, Sort, Term, Var, children, free_vars, reads, rebuild, sort_of,
+    FALSE,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    IllFormed,
+    Op,
+    Read,
+    Sort,
+    Term,
+    Var,
+    children,
+    free_vars,
+    reads,
+    rebuild,
+    sort_of,
     substitute,
 )  # fmt: skip
 from tang_verified.semantics.wellformed import check_extent, check_names, check_term
@@ -245,7 +260,8 @@ class Execution:
             outer = {n: bound for n, bound in frame.ranges.bounds.items() if n not in {axis.name for axis in own}}
             self._claim_names(statement.claim, cell.buffer, replace(frame, ranges=Ranges(outer)), (), buffers=True)
             box = tuple(Axis(n, e) for n, e in zip(statement.claim.index, cell.buffer.shape, strict=True))
-            around = Frame(frame.loops, self._outside(frame).given(*domain_facts(box)), Ranges(outer).all_over(self.ledger, box))
+            within_box = self._outside(frame).given(*domain_facts(box))
+            around = Frame(frame.loops, within_box, Ranges(outer).all_over(self.ledger, box))
             claim = Claim(statement.claim.index, self.resolve(statement.claim.value, around, statement, executed=False))
             self.equality.equal(f"value/{statement.target}", value, apply(claim, index), frame.scope)
             cell.content = claim
@@ -335,8 +351,8 @@ class Execution:
                 inner = replace(inner, scope=inner.scope.given(guard))
                 if nested is not None:  # names bound here may not be bound again inside
                     inner = replace(inner, ranges=inner.ranges.bind(tuple(axis.name for axis in axes)))
-                return Fold(term.monoid, tuple(axes), guard,
-                            tuple(self.resolve(b, inner, statement, executed=executed) for b in term.body), term.component)  # fmt: skip
+                body = tuple(self.resolve(b, inner, statement, executed=executed) for b in term.body)
+                return Fold(term.monoid, tuple(axes), guard, body, term.component)
             case Op("select", (c, a, b)):
                 condition = self.resolve(c, frame, statement, executed=executed)
                 yes = replace(frame, scope=frame.scope.given(condition))
@@ -363,7 +379,8 @@ class Execution:
             raise IllFormed(f"{statement.target}: reads {term.tensor} as {term.sort}")
         if cell.content is None:
             raise self.ledger.refuse("stage/defined", f"{term.tensor} is read before it is written whole", "disproved")
-        if executed and term.tensor == statement.target and tuple(map(canonical, term.index)) != tuple(map(canonical, statement.index)):
+        elsewhere = tuple(map(canonical, term.index)) != tuple(map(canonical, statement.index))
+        if executed and term.tensor == statement.target and elsewhere:
             raise self.ledger.refuse("stage/own-cell", f"{term.tensor} reads a cell that it writes elsewhere", "disproved")
         self._in_box(term.tensor, cell.buffer.shape, index, frame)
         return apply(cell.content, index)

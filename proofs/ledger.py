@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import z3
@@ -25,7 +25,8 @@ from tang_verified.semantics.build import canonical
 from tang_verified.semantics.meaning import Encoder, Kind, all_of, negate
 from tang_verified.semantics.program import Program, Size
 from tang_verified.semantics.smtlib import statement
-from tang_verified.semantics.terms import Const, Op, Term, Var, free_vars
+from tang_verified.semantics.solutions import solutions
+from tang_verified.semantics.terms import TRUE, Const, Op, Term, Var, free_vars, substitute
 
 Solver: TypeAlias = Literal["z3", "cvc5", "both"]
 Verdict: TypeAlias = Literal["proved", "disproved", "unproved", "error"]
@@ -140,7 +141,7 @@ class Ledger:
         if not proved:
             point = ", ".join(f"{k}={v}" for k, v in sorted(self._point(facts, goal).items()))
             raise self.refuse(name, f"false at {point}: not {show(goal)}", "disproved")
-        self._settle(name, "isl", self._integer_statement(facts, goal))
+        self.record(name, "isl", self._integer_statement(facts, goal))
         self.seen[key] = len(self.obligations) - 1
 
     @staticmethod
@@ -159,12 +160,18 @@ class Ledger:
         if not proved:
             raise self.refuse(name, "some element is in no part", "disproved")
         encoder = Encoder()
-        branches = []
-        for names, conditions in parts:
-            body = z3.And(*(encoder.boolean(c) for c in conditions), True)
-            branches.append(z3.Exists([z3.Int(f"i.{n}") for n in names], body) if names else body)
+        branches = [branch for names, conditions in parts for branch in self._branches(encoder, names, conditions)]
         given = [encoder.boolean(fact) for fact in facts]
-        self._settle(name, "isl", statement(encoder.symbols, [*given, z3.Not(z3.Or(*branches, False))]))
+        self.record(name, "isl", statement(encoder.symbols, [*given, z3.Not(z3.Or(*branches))]))
+
+    @staticmethod
+    def _branches(encoder: Encoder, names: tuple[str, ...], conditions: Sequence[Term]) -> list[Any]:
+        """That the part has a solution: by what isl says it is, without quantifiers; else by the mere claim."""
+        found = solutions(names, conditions)
+        if found:
+            put = [[canonical(substitute(c, piece)) for c in conditions] for piece in found]
+            return [z3.And(True, *(encoder.boolean(c) for c in here if c != TRUE)) for here in put]
+        return [z3.Exists([z3.Int(f"i.{n}") for n in names], z3.And(*(encoder.boolean(c) for c in conditions)))]
 
     def _integer_statement(self, facts: Sequence[Term], goal: Term) -> str:
         encoder = Encoder()
@@ -205,17 +212,27 @@ class Ledger:
         if answer != z3.unsat:
             raise self.refuse(name, f"Z3 answers unknown ({problem.reason_unknown()}): {show_as}")
         self.axioms.update(encoder.axioms_used)
-        self._settle(name, "z3", statement(encoder.symbols, assertions))
+        self.record(name, "z3", statement(encoder.symbols, assertions))
 
-    def _settle(self, name: str, prover: str, text: str) -> None:
-        if self.solver in ("cvc5", "both"):
-            from tang_verified.proofs.second import refuted
+    def confirm(self) -> None:
+        """With solver cvc5 or both: cvc5 refutes every statement that is kept, integer ones too, from its text.
 
-            answer = refuted(text, CVC5_BUDGET)
+        isl and Z3 have found the proof; with "cvc5" their yes counts for nothing more.
+        """
+        if self.solver == "z3":
+            return
+        from tang_verified.proofs.second import refuted
+
+        answers: dict[str, str] = {}
+        for number, o in enumerate(self.obligations):
+            if o.prover == "structure":
+                continue
+            if o.statement not in answers:
+                answers[o.statement] = refuted(o.statement, CVC5_BUDGET)
+            answer = answers[o.statement]
             if answer != "unsat":
-                raise self.refuse(name, f"cvc5 answers {answer}", "disproved" if answer == "sat" else "unproved")
-            prover = "cvc5" if self.solver == "cvc5" else f"{prover}+cvc5"
-        self.record(name, prover, text)
+                raise Refused(o.name, o.place, "disproved" if answer == "sat" else "unproved", f"cvc5 answers {answer}")
+            self.obligations[number] = replace(o, prover="cvc5" if self.solver == "cvc5" else f"{o.prover}+cvc5")
 
 
 def conjunction(encoder: Encoder, facts: Sequence[Term]) -> list[Any]:

@@ -203,9 +203,9 @@ def _obligations(data: CertificateData, certified: Certified, file: str) -> list
                 message = "proved here, absent in the file" if verdict == "missing" else "in the file, but nothing asks for it"
             step, _, rest = place.partition("/")
             out.append(Finding(file, step, rest, name, verdict, message))  # type: ignore[arg-type]
-    provers = {(o.place, o.name): o.prover for o in certified.obligations}
+    shown = {(o.place, o.name, text_digest(o.statement)) for o in certified.obligations if o.prover == "structure"}
     for r in data.obligations:
-        structural = provers.get((r.place, r.name), r.prover) == "structure"
+        structural = (r.place, r.name, r.statement) in shown
         if structural != (r.prover == "structure") or structural != (r.trust == "checked"):
             step, _, rest = r.place.partition("/")
             message = f"prover {r.prover}, trust {r.trust} is not how it is shown"

@@ -11,6 +11,7 @@ that place (axes, guards, conditions of selects above), and proves `after` equal
     tuple        ⊕_j f_j  ->  component k of ⊕_j (…, f_j, …)         a product monoid, component by component
     gather       ⊕_v (v = e ? f(v) : id)  <->  (0 <= e < V ? f(e) : id)
     rename       a  ->  a with bound axes renamed
+    finite       a  ->  a, a whole definition: shown finite for all inputs, and relied on from here on
     drop         (a definition that nothing reads)
 """
 
@@ -23,8 +24,25 @@ from tang_verified.proofs.ledger import Ledger, show
 from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.program import Def, Program, Tensor, check_program
 from tang_verified.semantics.terms import (
-    TRUE, Axis, Const, Fold, IllFormed, Op, Read, Sym, Term, Var, alpha, at_path, children, free_vars, put_path, reads,
-    rename_apart, sort_of, substitute,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    IllFormed,
+    Op,
+    Read,
+    Sym,
+    Term,
+    Var,
+    alpha,
+    at_path,
+    children,
+    free_vars,
+    put_path,
+    reads,
+    rename_apart,
+    sort_of,
+    substitute,
 )  # fmt: skip
 from tang_verified.semantics.wellformed import check_term
 
@@ -60,6 +78,10 @@ def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) ->
         raise ledger.refuse(f"{step.rule}/variables", f"{sorted(loose)} are not bound here", "disproved")
     scope = scope_at(ledger, program, d, step.path)
     RULES[step.rule](Equality(ledger), program, step.before, step.after, scope)
+    if step.rule == "finite":
+        if step.path:
+            raise ledger.refuse("finite/whole", "only a whole definition can be remembered as finite", "disproved")
+        ledger.finite |= {step.tensor}
     value = put_path(d.value, step.path, step.after)
     defs = tuple(Def(x.tensor, x.axes, value) if x is d else x for x in program.defs)
     result = replace(program, defs=defs)
@@ -234,6 +256,14 @@ def _rename(equality: Equality, program: Program, before: Term, after: Term, sco
     equality.ledger.record("rename/same", "structure", show(after))
 
 
+def _finite(equality: Equality, program: Program, before: Term, after: Term, scope: Scope) -> None:
+    ledger = equality.ledger
+    if before != after:
+        raise ledger.refuse("finite/same", f"{show(after)} is not {show(before)}", "disproved")
+    if not equality.finite("finite/value", before, scope):
+        raise ledger.refuse("finite/value", f"{show(before)} is not shown to be finite")
+
+
 def _drop(ledger: Ledger, program: Program, step: Step) -> Program:
     d = program.definition(step.tensor)
     users = [x.tensor.name for x in program.defs if any(r.tensor == step.tensor for r in reads(x.value))]
@@ -252,4 +282,5 @@ RULES = {
     "tuple": _tuple,
     "gather": _gather,
     "rename": _rename,
+    "finite": _finite,
 }

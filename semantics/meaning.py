@@ -17,6 +17,7 @@ from typing import Any
 import z3
 
 from tang_verified.semantics.build import canonical
+from tang_verified.semantics.polynomial import difference_size, normal
 from tang_verified.semantics.smtlib import declaration
 from tang_verified.semantics.terms import Const, Fold, Op, Read, Sort, Sym, Term, Var, alpha, free_vars, sort_of
 
@@ -30,6 +31,7 @@ AXIOMS: dict[str, str] = {
     "log/inverse": "y > 0 implies exp(log(y)) = y and log(exp(x)) = x",
     "sqrt/square": "x >= 0 implies sqrt(x) >= 0 and sqrt(x)^2 = x",
     "rsqrt/square": "x > 0 implies rsqrt(x) > 0 and x rsqrt(x)^2 = 1",
+    "inverse/product": "y != 0 implies y inverse(y) = 1, where x / y is x inverse(y)",
     "tanh/range": "-1 < tanh(x) < 1 and tanh(-x) = -tanh(x)",
     "erf/range": "-1 < erf(x) < 1 and erf(-x) = -erf(x)",
 }
@@ -131,8 +133,8 @@ def mul(a: Extended, b: Extended) -> Extended:
     return Extended(nan, all_of(huge, negate(opposite)), all_of(huge, opposite), a.value * b.value)
 
 
-def div(a: Extended, b: Extended) -> Extended:
-    """x / 0 is nan, x / inf is 0 for finite x, inf / inf is nan."""
+def div(a: Extended, b: Extended, inverse: Any) -> Extended:
+    """x / 0 is nan, x / inf is 0 for finite x, inf / inf is nan. `inverse` is 1 / b where b is finite and not 0."""
     b_infinite = any_of(b.top, b.bottom)
     a_infinite = any_of(a.top, a.bottom)
     zero = all_of(b.finite, b.value == ZERO)
@@ -140,7 +142,7 @@ def div(a: Extended, b: Extended) -> Extended:
     negative_a = any_of(a.bottom, all_of(a.finite, a.value < ZERO))
     huge = all_of(a_infinite, negate(nan))
     opposite = any_of(all_of(negative_a, negate(b.value < ZERO)), all_of(negate(negative_a), b.value < ZERO))
-    quotient = choose(b_infinite, ZERO, a.value / b.value)
+    quotient = choose(b_infinite, ZERO, a.value * inverse)
     return Extended(nan, all_of(huge, negate(opposite)), all_of(huge, opposite), quotient)
 
 
@@ -240,7 +242,8 @@ class Encoder:
             flags[2] = False
         if never[4]:
             self.shape.append(value != 0)
-        return Extended(*flags, value)
+        nan, top, bottom = flags
+        return Extended(nan, top, bottom, value)
 
     def _operation(self, name: str, a: tuple[Any, ...], sort: Sort) -> Any:
         match name:
@@ -278,6 +281,8 @@ class Encoder:
                 return z3.If(a[0] < a[1], a[1], a[0])
             case "min":
                 return z3.If(a[0] < a[1], a[0], a[1])
+            case "floordiv" | "mod" if z3.is_int_value(a[1]) and a[1].as_long() > 0:
+                return a[0] / a[1] if name == "floordiv" else a[0] % a[1]
             case "floordiv":  # z3 divides as Euclid does; Python's floor differs when the divisor is negative
                 return z3.If(a[1] < 0, (-a[0]) / (-a[1]), a[0] / a[1])
             case "mod":
@@ -304,9 +309,10 @@ class Encoder:
             case "mul":
                 return mul(*a)
             case "div":
-                return div(*a)
+                return div(a[0], a[1], self.inverse(a[1].value))
             case "div0":
-                return pick(all_of(a[1].finite, a[1].value == ZERO), number(ZERO), div(*a))
+                quotient = div(a[0], a[1], self.inverse(a[1].value))
+                return pick(all_of(a[1].finite, a[1].value == ZERO), number(ZERO), quotient)
             case "neg":
                 return minus(a[0])
             case "abs":
@@ -328,6 +334,13 @@ class Encoder:
                 return choose(a[0].finite, whole, self.symbol("fn.trunc", z3.IntSort(), bits))  # nan and inf: some integer
             case _:
                 return self._special(name, a)
+
+    def inverse(self, value: Any) -> Any:
+        """1 / value: a function with one axiom, which both solvers take to better than to their own division."""
+        value = normal(value)
+        if z3.is_rational_value(value) and value.as_fraction() != 0:
+            return z3.RealVal(1 / value.as_fraction())
+        return self._call("inverse", (value,))
 
     def _special(self, name: str, a: tuple[Extended, ...]) -> Extended:
         x = a[0]
@@ -358,7 +371,7 @@ class Encoder:
         return pick(x.nan, NAN, ends)
 
     def _call(self, name: str, values: Sequence[Any]) -> Any:
-        values = [z3.simplify(v, som=True) for v in values]
+        values = [normal(v) for v in values]
         if len(values) == 1:
             self.calls.setdefault(name, {})[values[0].sexpr()] = values[0]
         return self.symbol(f"fn.{name}", z3.RealSort(), values)  # `exp` alone is a theory symbol of cvc5
@@ -398,6 +411,8 @@ class Encoder:
         for x in calls.get("rsqrt", {}).values():
             root = function("rsqrt")(x)
             use("rsqrt/square", z3.Implies(x > 0, z3.And(root > 0, root * root * x == 1)))
+        for x in calls.get("inverse", {}).values():
+            use("inverse/product", z3.Implies(x != 0, x * function("inverse")(x) == 1))
         for name in ("tanh", "erf"):
             f = function(name)
             for x in calls.get(name, {}).values():
@@ -407,9 +422,4 @@ class Encoder:
 
 def _may_sum(x: Any, y: Any, z: Any) -> bool:
     """Whether x + y = z is worth an instance: the difference, written out, is one comparison of values or is zero."""
-    difference = z3.simplify(x + y - z, som=True)
-    return z3.is_rational_value(difference) and difference.as_fraction() == 0 or _size(difference) <= 3
-
-
-def _size(expression: Any) -> int:
-    return 1 if expression.num_args() == 0 or not z3.is_add(expression) else expression.num_args()  # type: ignore[no-any-return]
+    return difference_size(x + y, z) <= 3

@@ -18,7 +18,6 @@ import islpy as isl
 from tang_verified.semantics.build import linear
 from tang_verified.semantics.terms import Const, Op, Term, Var, free_vars, sort_of
 
-
 BUDGET = 50_000_000  # isl's own operations a question, some seconds; the verdict does not depend on the machine
 
 
@@ -119,7 +118,7 @@ def implies(facts: Sequence[Term], goal: Term) -> bool:
     negated = f"not ({writer.condition(goal)})"
     texts = [*_usable(facts, writer), negated]
     with budget():
-        return bool(_parameter_set(writer, (), texts).is_empty())
+        return bool(parameter_set(writer, (), texts).is_empty())
 
 
 def witness(facts: Sequence[Term], goal: Term) -> dict[str, int]:
@@ -129,7 +128,7 @@ def witness(facts: Sequence[Term], goal: Term) -> dict[str, int]:
     texts = [*_usable(facts, writer), negated]
     out = {}
     with budget():
-        point = _parameter_set(writer, (), texts).sample_point()
+        point = parameter_set(writer, (), texts).sample_point()
         if point.is_void():
             return {}
         for position, term in enumerate(writer.names):
@@ -161,18 +160,18 @@ def covers(facts: Sequence[Term], parts: Sequence[tuple[tuple[str, ...], Sequenc
             bound = [inner.name(Var(name)) for name in names]
             image = _project(inner, bound, texts)
             union = image if union is None else union.union(image)
-        given = _parameter_set(writer, (), [writer.condition(fact) for fact in facts])
+        given = parameter_set(writer, (), [writer.condition(fact) for fact in facts])
         return bool(given.is_empty()) if union is None else bool(given.is_subset(union))
 
 
-def _parameter_set(writer: Writer, dims: Sequence[str], texts: Sequence[str]) -> isl.Set:
+def parameter_set(writer: Writer, dims: Sequence[str], texts: Sequence[str]) -> isl.Set:
     names = ", ".join(name for name in writer.names.values() if name not in dims)
     body = " and ".join(f"({text})" for text in texts) or "0 = 0"
     return isl.Set(f"[{names}] -> {{ [{', '.join(dims)}] : {body} }}")
 
 
 def _project(writer: Writer, dims: Sequence[str], texts: Sequence[str]) -> isl.Set:
-    full = _parameter_set(writer, dims, texts)
+    full = parameter_set(writer, dims, texts)
     flat = full.params() if dims else full
     # `params` gives the parameters for which the set is not empty; as a set without dimensions again:
     return isl.Set.from_params(flat) if dims else flat

@@ -6,14 +6,33 @@ from fractions import Fraction
 
 from tang_verified.semantics.kernel import Alloc, Assign, For, Kernel, Stmt
 from tang_verified.semantics.program import Program
-from tang_verified.semantics.terms import TRUE, Axis, Const, Fold, Op, Read, Sym, Term, Var
+from tang_verified.semantics.terms import (
+    ADD,
+    ALL,
+    ANY,
+    INT_ADD,
+    INT_MUL,
+    MAX,
+    MIN,
+    MUL,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Sym,
+    Term,
+    Var,
+)  # fmt: skip
 
 INFIX = {
     "add": ("+", 4), "sub": ("−", 4), "sub0": ("−", 4), "mul": ("·", 5), "div": ("/", 5), "div0": ("/₀", 5),
     "floordiv": ("//", 5), "mod": ("%", 5), "lt": ("<", 3), "le": ("≤", 3), "eq": ("=", 3), "ne": ("≠", 3),
     "and": ("∧", 2), "or": ("∨", 1), "pow": ("**", 7),
 }  # fmt: skip
-SIGNS = {"add": "Σ", "mul": "Π", "max": "max", "min": "min", "int_add": "Σ", "int_mul": "Π", "any": "∃", "all": "∀"}
+# By the monoid itself: one that only bears the name "max" is not shown as a maximum.
+SIGNS = {ADD: "Σ", MUL: "Π", MAX: "max", MIN: "min", INT_ADD: "Σ", INT_MUL: "Π", ANY: "∃", ALL: "∀"}
 
 
 def show(term: Term, level: int = 0) -> str:
@@ -62,7 +81,7 @@ def domain(axes: tuple[Axis, ...], guard: Term) -> str:
 
 
 def _fold(fold: Fold, level: int) -> str:
-    sign = SIGNS.get(fold.monoid.name, fold.monoid.name)
+    sign = SIGNS.get(fold.monoid, f"⊕{fold.monoid.name}")
     body = show(fold.body[0], 5) if len(fold.body) == 1 else f"({', '.join(show(b) for b in fold.body)})"
     part = f".{fold.component}" if len(fold.body) > 1 else ""
     text = f"{sign}_{{{domain(fold.axes, fold.guard)}}}{part} {body}"

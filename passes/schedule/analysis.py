@@ -9,9 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tang_verified.semantics.build import canonical
+from tang_verified.semantics.build import canonical, conj
+from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
-    ADD, REAL_ONE, REAL_ZERO, Axis, Const, Fold, Op, Read, Term, Var, alpha, children, free_vars, reads, substitute,
+    ADD,
+    REAL_ONE,
+    REAL_ZERO,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    Var,
+    alpha,
+    children,
+    free_vars,
+    reads,
+    substitute,
 )  # fmt: skip
 
 SPECIAL = frozenset({"exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "erf", "pow",
@@ -45,6 +60,21 @@ def row_folds(value: Term, axes: Iterable[str], sizes: Iterable[str]) -> list[Fo
     """The folds that depend on output axes and sizes alone, inner ones first."""
     outside = frozenset(axes) | frozenset(sizes)
     return [fold for fold in all_folds(value) if free_vars(fold) <= outside]
+
+
+def guard_folds(term: Term, conditions: tuple[Term, ...] = ()) -> Term:
+    """c ? … Σ f … : z   ->   c ? … Σ (c ? f : id) … : z   for affine c, so that the fold may be computed ahead of the test."""
+    match term:
+        case Op("select", (c, a, b)):
+            yes, no = ((c,), (Op("not", (c,)),)) if is_affine(c) else ((), ())
+            return Op("select", (c, guard_folds(a, conditions + yes), guard_folds(b, conditions + no)))
+        case Fold(monoid, axes, guard, body, component) if conditions and len(body) == 1:
+            inside = conj(*conditions)
+            return Fold(monoid, axes, guard, (Op("select", (inside, body[0], monoid.identity[0])),), component)
+        case Op(name, args):
+            return Op(name, tuple(guard_folds(arg, conditions) for arg in args))
+        case _:
+            return term
 
 
 def inner_folds(fold: Fold) -> list[Fold]:

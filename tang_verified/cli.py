@@ -1,0 +1,253 @@
+"""The command line. Commands print and exit; everything else returns values or raises.
+
+Nothing heavy is imported before a command runs, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tang_verified import __version__
+
+if TYPE_CHECKING:
+    from tang_verified.proofs.certificate import CertificateData
+
+EXITS = """\b
+Exit codes of audit:
+  0  everything was proved again
+  1  something is disproved, or a text, digest, chain or record does not match
+  2  the call itself is wrong
+  3  something is unproved or missing
+  4  a file that is no certificate"""
+COLOURS = {
+    "proved": "green", "ok": "green", "disproved": "red", "mismatch": "red", "unreadable": "red", "weaker": "red",
+    "unproved": "yellow", "missing": "yellow", "error": "yellow", "absent": "yellow", "removed": "yellow",
+    "step": "bold", "kernel": "bold", "program": "bold", "axioms": "bold", "conventions": "bold",
+}  # fmt: skip
+
+
+@click.group(epilog=EXITS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tang-verified")
+def main() -> None:
+    """Compile tensor programs with certificates, and check certificates.
+
+    \b
+    tang-verified demo                      the main job, end to end, in under a minute
+    tang-verified compile examples/attention.py:causal --out build
+    tang-verified audit build/              prove again every certificate in a folder
+    tang-verified explain attn.cert.json    read the derivation, step by step
+    tang-verified doctor                    what this machine has, and how to get the rest
+    """
+
+
+@main.command()
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("tang_demo"), show_default=True,
+              help="Where the kernel and its certificate are written.")  # fmt: skip
+@click.pass_context
+def demo(context: click.Context, out: Path) -> None:
+    """Attention as a textbook writes it, derived, proved, run, compared, audited; then an unsound kernel refused.
+
+    \b
+    tang-verified demo
+    tang-verified demo --out /tmp/attention
+    """
+    from rich.console import Console
+
+    from tang_verified.demo import run
+
+    context.exit(0 if run(out, Console()) else 1)
+
+
+@main.command("compile")
+@click.argument("target", metavar="FILE.py:FUNCTION")
+@click.option("--backend", default="c", show_default=True, help="Comma-separated targets.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("build"), show_default=True)
+@click.option("--spec", "specs", multiple=True, metavar="'NAME=SHAPE [DTYPE]'",
+              help="An argument's shape; wins over annotations.")  # fmt: skip
+@click.option("--name", help="Name of the files; the function's name by default.")
+@click.option("--empty", type=click.Choice(["nan", "zero"]), default="nan", show_default=True,
+              help="What a row without any element gives: NumPy's nan, or zero.")  # fmt: skip
+@click.option("--quiet", is_flag=True, help="Print the paths only.")
+def compile_(target: str, backend: str, out: Path, specs: tuple[str, ...], name: str | None, empty: Any, quiet: bool) -> None:
+    """Compile a function to sources and a certificate. The file is run to load the function.
+
+    Specs come from annotations (q: tv.spec("n d")) or from --spec. Exit codes: 0, 1 (refused), 2 (bad call).
+
+    \b
+    tang-verified compile examples/attention.py:causal --out build
+    tang-verified compile model.py:scores --spec 'q=n 64 float16' --spec 'k=m 64 float16'
+    """
+    from rich.console import Console
+
+    from tang_verified.compiler import compile
+    from tang_verified.errors import CompileError, TangError, TraceError
+    from tang_verified.loading import load_function, read_specs
+
+    console = Console(stderr=True, highlight=False)
+    try:
+        function = load_function(target)
+        given = read_specs(specs)
+    except TangError as problem:
+        raise click.UsageError(str(problem)) from None
+    for one in backend.split(","):
+        try:
+            with console.status(f"{target}: tracing, rewriting, proving, printing for {one} …"):
+                kernel = compile(function, backend=one, name=name, empty=empty, **given)
+        except (CompileError, TraceError) as problem:
+            click.echo(f"refused: {problem}", err=True)
+            sys.exit(1)
+        except (TangError, ValueError) as problem:
+            raise click.UsageError(str(problem)) from None
+        for path in kernel.save(out):
+            click.echo(str(path))
+        if not quiet:
+            spent = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in kernel.timings.stages.items())
+            proved = len(kernel.certified.obligations)
+            click.echo(f"{len(kernel.certified.kernels)} kernel(s), {proved} obligations proved; {spent}")
+            for note in kernel.notes:
+                click.echo(f"note: {note}", err=True)
+
+
+@main.command(epilog=EXITS)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--solver", type=click.Choice(["z3", "cvc5", "both"]), default="z3", show_default=True,
+              help="Who refutes the statements: isl and Z3; cvc5 alone, from the SMT-LIB text; or both.")  # fmt: skip
+@click.option("--format", "form", type=click.Choice(["text", "json", "junit", "sarif"]), default="text", show_default=True)
+@click.option("--trusted-base", is_flag=True, help="Print what must be believed: files, lines, axioms, provers.")
+@click.pass_context
+def audit(context: click.Context, paths: tuple[Path, ...], solver: Any, form: str, trusted_base: bool) -> None:
+    """Prove again everything that certificates claim, from the files alone.
+
+    A folder stands for every *.cert.json in it. The printed sources are looked for beside each certificate.
+
+    \b
+    tang-verified audit attn.cert.json
+    tang-verified audit --solver both --format sarif build/ > audit.sarif
+    tang-verified audit --trusted-base
+    """
+    if trusted_base:
+        from tang_verified.trusted_base import describe
+
+        click.echo(describe())
+        if not paths:
+            return
+    elif not paths:
+        raise click.UsageError("name a certificate, or a folder of them")
+    from tang_verified.auditing import audit_file, certificates
+    from tang_verified.report import exit_code, render
+
+    files = certificates(paths)
+    if not files:
+        raise click.UsageError(f"no *.cert.json in {', '.join(map(str, paths))}")
+    reports = [audit_file(file, solver) for file in files]
+    say(render(reports, form), colour=form == "text")
+    context.exit(exit_code(reports))
+
+
+@main.command()
+@click.argument("cert", type=click.Path(path_type=Path))
+@click.option("--width", type=click.IntRange(40, 100_000), default=160, show_default=True, help="Longer terms are elided.")
+def explain(cert: Path, width: int) -> None:
+    """Print a derivation in readable notation: each step, what was proved, the kernels and their invariants.
+
+    It shows what the file says; `audit` checks it. Exit codes: 0, 2 (cannot be read), 4 (no certificate).
+
+    \b
+    tang-verified explain attn.cert.json
+    tang-verified explain attn.cert.json --width 1000
+    """
+    from tang_verified.explain import explain as explanation
+
+    say(explanation(_load(cert), width))
+
+
+@main.command()
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.pass_context
+def diff(context: click.Context, old: Path, new: Path) -> None:
+    """Say what differs between two certificates: obligations, steps, kernels, axioms, bounds.
+
+    Exit codes: 0 nothing is weaker, 1 something is weaker in NEW, 2 cannot be read, 4 no certificate.
+
+    \b
+    tang-verified diff release/attn.cert.json build/attn.cert.json
+    """
+    from tang_verified.compare import compare
+
+    differences = compare(_load(old), _load(new))
+    say("\n".join(map(str, differences)) or "no difference")
+    context.exit(1 if any(d.kind == "weaker" for d in differences) else 0)
+
+
+@main.command()
+@click.argument("cert", type=click.Path(path_type=Path))
+def assumptions(cert: Path) -> None:
+    """Print what a certificate rests on and does not prove: axioms, outside theorems, conventions, provers.
+
+    Exit codes: 0, 2 (cannot be read), 4 (no certificate).
+
+    \b
+    tang-verified assumptions attn.cert.json
+    """
+    from tang_verified.assumptions import assumptions as listing
+
+    say(listing(_load(cert)))
+
+
+@main.command()
+@click.pass_context
+def doctor(context: click.Context) -> None:
+    """Say what this machine has, one line each, and the command that would supply what is missing.
+
+    Exit codes: 0 all that is needed is there, 1 something is missing.
+
+    \b
+    tang-verified doctor
+    """
+    from tang_verified.doctor import diagnose
+
+    lines, whole = diagnose()
+    say("\n".join(lines))
+    context.exit(0 if whole else 1)
+
+
+def _load(path: Path) -> CertificateData:
+    from tang_verified.auditing import load
+    from tang_verified.proofs.certificate import read
+    from tang_verified.semantics.serial import BadData
+
+    try:
+        return read(load(path))
+    except OSError as problem:
+        raise click.UsageError(f"{path} cannot be read: {problem.strerror or problem}") from None
+    except BadData as problem:
+        click.echo(f"{path}: unreadable: {problem}", err=True)
+        sys.exit(4)
+
+
+def say(text: str, *, colour: bool = True) -> None:
+    """Print a text; on a terminal, its lines are coloured by their first word."""
+    if not (colour and sys.stdout.isatty()):
+        click.echo(text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    for line in text.splitlines():
+        console.print(Text(line, style=_style(line)))
+
+
+def _style(line: str) -> str:
+    words: Callable[[str], list[str]] = lambda part: part.replace(":", " ").split()  # noqa: E731
+    return next((COLOURS[word] for word in words(line)[:2] if word in COLOURS), "")
+
+
+if __name__ == "__main__":
+    main()

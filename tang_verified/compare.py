@@ -1,0 +1,140 @@
+"""Two certificates side by side: what was added, removed, changed, and what is *weaker* in the new one.
+
+Weaker is: an obligation gone or shown by less while steps and kernels are the same; a family of the kernels' obligations
+(in-bounds, cover, no-race, …) without a member left; an axiom or convention more; a range of sizes narrower; an IEEE effect
+worse; a source or output no longer covered; a bound given up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tang_verified.proofs.certificate import CertificateData, Record, program_digest
+
+EFFECTS = ("exact", "reassociates", "range")
+
+
+@dataclass(frozen=True)
+class Difference:
+    kind: str  # "added", "removed", "changed" or "weaker"
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.what}"
+
+
+def compare(old: CertificateData, new: CertificateData) -> list[Difference]:
+    """Every difference, weaker ones last."""
+    out = [*_program(old, new), *_steps(old, new), *_kernels(old, new), *_obligations(old, new)]
+    out += _named("axiom", old.axioms, new.axioms, more_is_weaker=True)
+    out += _named("convention", old.conventions, new.conventions, more_is_weaker=True)
+    out += _named("source", old.sources, new.sources, more_is_weaker=False)
+    both = [name for name in old.sources if name in new.sources]
+    out += [Difference("changed", f"source {name}") for name in both if new.sources[name] != old.sources[name]]
+    for bound in ("traffic", "rounding"):
+        before, after = old.body[bound], new.body[bound]
+        if before != after:
+            out.append(Difference("weaker" if after is None else "changed", f"{bound} bound"))
+    return sorted(out, key=lambda d: d.kind == "weaker")
+
+
+def _program(old: CertificateData, new: CertificateData) -> list[Difference]:
+    out: list[Difference] = []
+    if program_digest(old.traced) == program_digest(new.traced):
+        return out
+    out.append(Difference("changed", "the traced program"))
+    ranges = {size.name: size for size in new.traced.sizes}
+    for size in old.traced.sizes:
+        after = ranges.get(size.name)
+        if after is not None and (after.low > size.low or after.high < size.high):
+            what = f"size {size.name} ranges over {after.low} … {after.high}, before over {size.low} … {size.high}"
+            out.append(Difference("weaker", what))
+    out += _named("output", old.traced.outputs, new.traced.outputs, more_is_weaker=False)
+    return out
+
+
+def _steps(old: CertificateData, new: CertificateData) -> list[Difference]:
+    def lines(data: CertificateData) -> list[str]:
+        return [f"{step.rule} in {step.tensor} at {list(step.path)}" for step in data.steps]
+
+    out = _counted("step", lines(old), lines(new))
+    if not out and old.steps != new.steps:
+        out = [Difference("changed", "the terms of the steps")]
+    before, after = _worst(old, "steps"), _worst(new, "steps")
+    return [*out, *_effect("the derivation", before, after)]
+
+
+def _kernels(old: CertificateData, new: CertificateData) -> list[Difference]:
+    before, after = {k.name: k for k in old.kernels}, {k.name: k for k in new.kernels}
+    out = _named("kernel", before, after, more_is_weaker=None)
+    effects = [{entry["name"]: str(entry["ieee"]) for entry in data.body["kernels"]} for data in (old, new)]
+    for name in before:
+        if name in after:
+            if before[name].body != after[name].body:
+                out.append(Difference("changed", f"kernel {name}"))
+            out += _effect(f"kernel {name}", effects[0][name], effects[1][name])
+    return out
+
+
+def _obligations(old: CertificateData, new: CertificateData) -> list[Difference]:
+    same = old.steps == new.steps and [k.body for k in old.kernels] == [k.body for k in new.kernels]
+    before, after = Counter(map(_name, old.obligations)), Counter(map(_name, new.obligations))
+    out = [Difference("added", f"obligation {name}{_times(n)}") for name, n in (after - before).items()]
+    families = {_family(record) for record in new.obligations}
+    lost = before - after
+    for record in {_name(r): r for r in old.obligations}.values():
+        if n := lost[_name(record)]:
+            gone = _family(record) not in families and not record.place.startswith("step ")
+            kind = "weaker" if same or gone else "removed"
+            out.append(Difference(kind, f"obligation {_name(record)}{_times(n)}" + (" is gone" if kind == "weaker" else "")))
+    provers = {(r.place, r.name, r.statement): set(r.prover.split("+")) for r in new.obligations}
+    for record in old.obligations:
+        by = provers.get((record.place, record.name, record.statement))
+        if by is not None and not set(record.prover.split("+")) <= by and "structure" not in by:
+            what = f"obligation {_name(record)} is shown by {'+'.join(sorted(by))}, before by {record.prover}"
+            out.append(Difference("weaker", what))
+    if same and not lost and before == after:
+        texts = [Counter((_name(r), r.statement) for r in data.obligations) for data in (old, new)]
+        out += [Difference("changed", f"statement of {name}") for name, _ in texts[0] - texts[1]]
+    return out
+
+
+def _name(record: Record) -> str:
+    return f"{record.place}: {record.name}"
+
+
+def _family(record: Record) -> str:
+    return record.name.split("/")[0]
+
+
+def _times(count: int) -> str:
+    return f" × {count}" if count > 1 else ""
+
+
+def _worst(data: CertificateData, part: str) -> str:
+    return max((str(entry["ieee"]) for entry in data.body[part]), key=_rank, default="exact")
+
+
+def _rank(effect: str) -> int:
+    return EFFECTS.index(effect) if effect in EFFECTS else len(EFFECTS)
+
+
+def _effect(what: str, before: str, after: str) -> list[Difference]:
+    if before == after:
+        return []
+    return [Difference("weaker" if _rank(after) > _rank(before) else "changed", f"IEEE effect of {what}: {before} → {after}")]
+
+
+def _counted(what: str, old: Iterable[str], new: Iterable[str]) -> list[Difference]:
+    before, after = Counter(old), Counter(new)
+    out = [Difference("removed", f"{what} {name}{_times(n)}") for name, n in (before - after).items()]
+    return out + [Difference("added", f"{what} {name}{_times(n)}") for name, n in (after - before).items()]
+
+
+def _named(what: str, old: Iterable[str], new: Iterable[str], *, more_is_weaker: bool | None) -> list[Difference]:
+    before, after = list(old), list(new)
+    gained, lost = [n for n in after if n not in before], [n for n in before if n not in after]
+    out = [Difference("weaker", f"{what} {n} is new") if more_is_weaker else Difference("added", f"{what} {n}") for n in gained]
+    return out + [Difference("weaker" if more_is_weaker is False else "removed", f"{what} {n}") for n in lost]

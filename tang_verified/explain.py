@@ -1,0 +1,120 @@
+"""A certificate for a reader: the derivation step by step, what each step had to prove, the kernels and their invariants.
+
+It shows what the file says. Whether it is so is the business of `audit`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from tang_verified.proofs.certificate import CertificateData, Record, read
+from tang_verified.semantics.kernel import Alloc, Assign, Claim, For, Kernel, Stmt
+from tang_verified.semantics.program import Program, Tensor
+from tang_verified.semantics.show import show, show_kernel
+from tang_verified.semantics.terms import Term
+
+RULES = {
+    "substitute": "the element of a definition is replaced by that definition's value",
+    "pointwise": "equal for all values of the reads and folds in it",
+    "distribute": "a homomorphism moves through a fold",
+    "split": "a fold is the fold over a part combined with the rest",
+    "reindex": "the same elements under other indices; what is added is the identity",
+    "tuple": "one component of several folds made together",
+    "gather": "a one-hot fold is the one element that it picks",
+    "rename": "bound axes are renamed",
+    "drop": "nothing reads the definition",
+    "finite": "the definition is finite for all inputs, which later steps rely on",
+}
+WIDTH = 160
+
+
+def explain(certificate: CertificateData | str, width: int = WIDTH) -> str:
+    """The whole explanation as plain text."""
+    data = read(certificate) if isinstance(certificate, str) else certificate
+    out = [f"program {data.traced.name}", *_signature(data.traced, width)]
+    if data.broken:
+        out += ["", f"the chain of steps is broken: {data.broken}"]
+    if prior := _of(data, "program"):
+        out += _proved(prior)
+    for number, step in enumerate(data.steps, 1):
+        effect = data.body["steps"][number - 1]["ieee"]
+        place = f"{step.tensor} at {'.'.join(map(str, step.path)) or 'the top'}"
+        out += ["", f"step {number}: {step.rule}, in {place}   ({RULES.get(step.rule, '')}; IEEE: {effect})"]
+        if step.before is not None and step.after is not None:
+            out += [f"  before  {brief(step.before, width)}", f"  after   {brief(step.after, width)}"]
+        if step.note:
+            out.append(f"  note    {step.note}")
+        out += _proved(_of(data, f"step {number}"))
+    for number, kernel in enumerate(data.kernels):
+        out += ["", *_kernel(kernel, data.body["kernels"][number]["ieee"], width)]
+        out += _proved(_of(data, f"kernel {kernel.name}"))
+    out += ["", "axioms", *(f"  {name}: {text}" for name, text in sorted(data.axioms.items()))]
+    out += ["conventions", *(f"  {text}" for text in data.conventions)]
+    out += ["sources", *(f"  {name} sha256 {digest}" for name, digest in sorted(data.sources.items()))]
+    out += ["bounds", "  none is claimed: neither on traffic nor on rounding"]
+    return "\n".join(out)
+
+
+def brief(term: Term, width: int = WIDTH) -> str:
+    """One line, its middle left out where it is long."""
+    return elide(show(term), width)
+
+
+def elide(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    head = (width - 3) * 2 // 3
+    return f"{text[:head]} … {text[len(text) - (width - 3 - head):]}"
+
+
+def _signature(program: Program, width: int) -> list[str]:
+    out = [f"  size {s.name} in {s.low} … {s.high}" for s in program.sizes]
+    out += [f"  input {_tensor(tensor)}" for tensor in program.inputs]
+    for d in program.defs:
+        kind = "output" if d.tensor.name in program.outputs else "where"
+        out.append(f"  {kind} {_tensor(d.tensor)}   [{', '.join(d.axes)}] = {brief(d.value, width)}")
+    return out
+
+
+def _tensor(tensor: Tensor) -> str:
+    return f"{tensor.name}: {tensor.dtype}[{', '.join(show(extent) for extent in tensor.shape)}]"
+
+
+def _kernel(kernel: Kernel, effect: str, width: int) -> list[str]:
+    out = [f"kernel {kernel.name}: {', '.join(kernel.outputs)} from {', '.join(kernel.reads) or 'nothing'}   (IEEE: {effect})"]
+    out += [f"  {elide(line, width)}" for line in show_kernel(kernel).splitlines()]
+    claims = list(_claims(kernel.body, ""))
+    if claims:
+        out.append("  invariants and contents")
+        out += [f"    {where}: {name}[{', '.join(c.index)}] = {brief(c.value, width)}" for where, name, c in claims]
+    return out + [f"  note {note}" for note in kernel.notes]
+
+
+def _claims(body: Iterable[Stmt], where: str) -> Iterator[tuple[str, str, Claim]]:
+    for statement in body:
+        match statement:
+            case For(axis, _, inner, carried):
+                for held in carried:
+                    yield f"at the head of each {axis.name}", held.buffer, held.claim
+                yield from _claims(inner, axis.name)
+            case Assign() if statement.claim is not None:
+                yield f"once assigned{f' in {where}' if where else ''}", statement.target, statement.claim
+            case Alloc() if statement.claim is not None:
+                yield "once filled", statement.buffer.name, statement.claim
+
+
+def _of(data: CertificateData, place: str) -> list[Record]:
+    return [record for record in data.obligations if record.place == place or record.place.startswith(f"{place}/")]
+
+
+def _proved(records: list[Record]) -> list[str]:
+    """Obligations grouped by the last words of their names, with how many and by whom."""
+    groups = Counter((_kind(record.name), record.prover) for record in records)
+    return [f"  proved  {kind} × {count} ({prover})" for (kind, prover), count in sorted(groups.items())]
+
+
+def _kind(name: str) -> str:
+    """The family and the claim: value/out/element/fold/onto -> value … onto."""
+    parts = name.split("/")
+    return name if len(parts) < 3 else f"{parts[0]} … {parts[-1]}"
