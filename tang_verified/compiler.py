@@ -104,6 +104,7 @@ class CompiledKernel:
         sizes = self._sizes(inputs)
         values: dict[str, Array] = dict(inputs)
         outputs = self._outputs(sizes, out)
+        self._apart(inputs, outputs)
         for d in self.program.defs:
             values[d.tensor.name] = outputs.get(d.tensor.name, np.empty(0))
             if d.tensor.name not in outputs:
@@ -157,6 +158,15 @@ class CompiledKernel:
                     f"declare the range in the spec, as in '{size.name}>={min(size.low, have or 0)}'",
                 )
         return sizes
+
+    def _apart(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """The proof takes arrays for separate: an output may share memory with nothing, and must be ours to write."""
+        for name, array in outputs.items():
+            if not (array.flags.writeable and array.flags.aligned):
+                raise CompileError(f"{self.name}: out for {name} is read-only, or not aligned")
+            for other, held in (*inputs.items(), *outputs.items()):
+                if other != name and np.may_share_memory(array, held):
+                    raise CompileError(f"{self.name}: out for {name} shares memory with {other}", "give an array of its own")
 
     def _outputs(self, sizes: Mapping[str, int], out: Any) -> dict[str, Array]:
         given = (out,) if isinstance(out, np.ndarray) else tuple(out or ())
