@@ -39,5 +39,8 @@ def derive(program: Program) -> Derived:
         rename(derivation, name)
         simplifier.simplify(name)
         rename(derivation, name)
+        if name in kept and name not in program.outputs:  # those that read it may then take it for finite
+            value = derivation.value(name)
+            derivation.take(Step("finite", name, (), value, value, "finite"))
     drop_unused(derivation)
     return Derived(derivation.program, tuple(derivation.steps), tuple(str(note) for note in derivation.notes))

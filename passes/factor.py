@@ -36,7 +36,7 @@ def factor(term: Term, place: Place) -> Iterator[Proposal]:
                 return
             inner = build(Product(False, kept, below))
             fold = Fold(monoid, axes, guard, (inner,))
-            yield Proposal("distribute", build(Product(whole.negative, (fold, *out), under)), "factor")
+            yield Proposal("distribute", build(Product(whole.negative, (fold, *out), under)), "factor", moves_reads=True)
 
 
 def product(term: Term) -> Product:

@@ -12,7 +12,15 @@ from tang_verified.passes.rule import Derivation
 from tang_verified.proofs.steps import Step
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.terms import (
-    Fold, Read, Term, alpha, children, free_vars, reads, rebuild, substitute,
+    Fold,
+    Read,
+    Term,
+    alpha,
+    children,
+    free_vars,
+    reads,
+    rebuild,
+    substitute,
 )  # fmt: skip
 
 

@@ -11,24 +11,20 @@ from collections.abc import Iterator
 from tang_verified.passes.hoist import conjuncts
 from tang_verified.passes.rule import Place, Proposal
 from tang_verified.semantics.build import conj
-from tang_verified.semantics.terms import TRUE, ZERO, Axis, Fold, Op, Term, Var, free_vars, substitute
+from tang_verified.semantics.terms import TRUE, ZERO, Fold, Op, Term, Var, free_vars, substitute
 
 
 def gather(term: Term, place: Place) -> Iterator[Proposal]:
     match term:
-        case Fold(monoid, axes, guard, (Op("select", (c, f, identity)),), 0) if identity == monoid.identity[0]:
+        case Fold(monoid, axes, _, (Op("select", (c, f, identity)),), 0) if identity == monoid.identity[0]:
             for number, axis in enumerate(axes):
                 hit = next((part for part in conjuncts(c) if position(part, axis.name) is not None), None)
                 if hit is None:
                     continue
                 if len(axes) > 1:
                     yield from _nest(term, number)
-                elif hit != c:
-                    rest = conj(*(part for part in conjuncts(c) if part != hit))
-                    body = Op("select", (hit, Op("select", (rest, f, identity)), identity))
-                    yield Proposal("reindex", Fold(monoid, axes, guard, (body,)), "gather: equality first")
                 else:
-                    yield Proposal("gather", _element(axis, position(hit, axis.name) or ZERO, guard, f, identity), "gather")
+                    yield _one(term, hit, conj(*(part for part in conjuncts(c) if part != hit)), f, identity)
                 return
 
 
@@ -43,10 +39,18 @@ def position(condition: Term, axis: str) -> Term | None:
             return None
 
 
-def _element(axis: Axis, e: Term, guard: Term, f: Term, identity: Term) -> Term:
+def _one(fold: Fold, hit: Term, rest: Term, f: Term, identity: Term) -> Proposal:
+    """The element that `hit` chooses; the other conditions are put inside first."""
+    (axis,) = fold.axes
+    e = position(hit, axis.name) or ZERO
+    value = f if rest == TRUE else Op("select", (rest, f, identity))
     here: dict[str, Term] = {axis.name: e}
-    inside = conj(Op("le", (ZERO, e)), Op("lt", (e, axis.extent)), substitute(guard, here))
-    return Op("select", (inside, substitute(f, here), identity))
+    inside = conj(Op("le", (ZERO, e)), Op("lt", (e, axis.extent)), substitute(fold.guard, here))
+    found = Proposal("gather", Op("select", (inside, substitute(value, here), identity)), "gather")
+    if rest == TRUE:
+        return found
+    first = Fold(fold.monoid, fold.axes, fold.guard, (Op("select", (hit, value, identity)),))
+    return Proposal("reindex", first, "gather: equality first", found)
 
 
 def _nest(fold: Fold, number: int) -> Iterator[Proposal]:

@@ -18,13 +18,15 @@ def hoist(term: Term, place: Place) -> Iterator[Proposal]:
         case Fold(monoid, axes, guard, (Op("select", (c, a, x)),), 0):
             names = frozenset(axis.name for axis in axes)
             if a == NAN and not depends(c, names):
-                yield Proposal("distribute", Op("select", (c, NAN, Fold(monoid, axes, guard, (x,)))), "hoist nan")
+                hoisted = Op("select", (c, NAN, Fold(monoid, axes, guard, (x,))))
+                yield Proposal("distribute", hoisted, "hoist nan", moves_reads=True)
             elif x == monoid.identity[0]:
                 free = conj(*(part for part in conjuncts(c) if not depends(part, names)))
                 rest = conj(*(part for part in conjuncts(c) if depends(part, names)))
                 if free != TRUE:
                     inner = a if rest == TRUE else Op("select", (rest, a, x))
-                    yield Proposal("distribute", Op("select", (free, Fold(monoid, axes, guard, (inner,)), x)), "hoist")
+                    hoisted = Op("select", (free, Fold(monoid, axes, guard, (inner,)), x))
+                    yield Proposal("distribute", hoisted, "hoist", moves_reads=True)
 
 
 def conjuncts(condition: Term) -> tuple[Term, ...]:

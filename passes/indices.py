@@ -14,23 +14,32 @@ from collections.abc import Iterator
 from tang_verified.passes.rule import Place, Proposal
 from tang_verified.semantics.build import canonical, conj, from_linear, linear
 from tang_verified.semantics.sets import NotAffine, implies
-from tang_verified.semantics.terms import ZERO, Const, Op, Term
+from tang_verified.semantics.terms import ZERO, Const, Op, Term, children, rebuild
 
 
 def indices(term: Term, place: Place) -> Iterator[Proposal]:
-    """For terms of sort int."""
-    match term:
+    """For a whole term of sort int."""
+    after = canonical(_rewrite(canonical(term), place))
+    if after != canonical(term):
+        yield Proposal("pointwise", after, "index arithmetic")
+
+
+def _rewrite(term: Term, place: Place) -> Term:
+    parts = children(term)
+    fresh = tuple(_rewrite(part, place) for part in parts)
+    node = term if fresh == parts else canonical(rebuild(term, fresh))
+    match node:
         case Op("add", _):
-            whole = recombine(term)
-            if whole is not None:
-                yield Proposal("pointwise", whole, "quotient and remainder")
+            whole = recombine(node)
+            return node if whole is None else whole
         case Op("floordiv" | "mod" as name, (a, Const(d))) if isinstance(d, int) and d > 0:
             try:
                 small = implies(place.facts(), conj(Op("le", (ZERO, a)), Op("lt", (a, Const(d)))))
             except NotAffine:
-                return
-            if small:
-                yield Proposal("pointwise", ZERO if name == "floordiv" else a, "small remainder")
+                return node
+            return node if not small else ZERO if name == "floordiv" else a
+        case _:
+            return node
 
 
 def recombine(term: Term) -> Term | None:

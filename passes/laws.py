@@ -3,7 +3,6 @@
     x + 0, 0 + x, x − 0, x·1, 1·x, x/1, −(−x)   ->  x        x + (−y)  ->  x − y        x − (−y)  ->  x + y
     (c ? x : x)                                 ->  x        (¬c ? x : y)  ->  (c ? y : x)
     (c ? … (c ? x : y) … : z)                   ->  (c ? … x … : z), and y in place of it under the other branch
-    (g ? (h ? x : z) : z)                       ->  (g ∧ h ? x : z)
     f(nan, y), f(x, nan)                        ->  nan      f((c ? nan : x), y)  ->  (c ? nan : f(x, y))
     −(g ? x : 0)                                ->  (g ? −x : 0)
     exp(−∞), exp(0), trunc(real(n)), real(3)    ->  0, 1, n, 3
@@ -18,7 +17,21 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from tang_verified.semantics.terms import (
-    FALSE, NAN, NEG_INF, REAL_ONE, REAL_ZERO, TRUE, Const, Fold, Op, Read, Term, alpha, children, rebuild, sort_of,
+    FALSE,
+    NAN,
+    NEG_INF,
+    REAL_ONE,
+    REAL_ZERO,
+    TRUE,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    alpha,
+    children,
+    rebuild,
+    sort_of,
 )  # fmt: skip
 
 # f(nan, …) = nan. Not select; not the comparisons, which are false.
@@ -76,11 +89,9 @@ def _select(c: Term, a: Term, b: Term) -> Term | None:
         return a if c == TRUE else b
     if alpha(a) == alpha(b):
         return a
-    match c, a:
-        case Op("not", (d,)), _:
+    match c:
+        case Op("not", (d,)):
             return Op("select", (d, b, a))
-        case _, Op("select", (d, x, z)) if z == b and isinstance(b, Const):
-            return Op("select", (Op("and", (c, d)), x, z))
     return None
 
 

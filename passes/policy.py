@@ -11,7 +11,8 @@ By structure and cost alone. A definition P that C reads at index e is written i
     computed twice   P is matmul-like (a sum of products of different reads, over a symbolic extent or more than 128),
                  and two kept definitions would each contain it, or one of them at two different indices
 
-Outputs are kept. Row statistics (sums, means, maxima of a row) may be computed more than once.
+Outputs are kept. What is kept is never a transpose, slice or reshape, but what that is a view of. Row statistics (sums,
+means, maxima of a row) may be computed more than once.
 """
 
 from __future__ import annotations
@@ -22,13 +23,24 @@ from dataclasses import dataclass
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.program import Def, Program
 from tang_verified.semantics.terms import (
-    ADD, Axis, Const, Fold, Op, Read, Term, Var, children, free_vars, reads, replace_reads, substitute,
+    ADD,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    Var,
+    children,
+    free_vars,
+    reads,
+    replace_reads,
+    substitute,
 )  # fmt: skip
 
 LIMIT = 128
-EXPENSIVE = frozenset(
-    "exp expm1 log log1p pow sin cos tan tanh sinh cosh asin acos atan erf".split()
-)  # what costs as much as a dozen products  # fmt: skip
+# What costs as much as a dozen products.
+EXPENSIVE = frozenset("exp expm1 log log1p pow sin cos tan tanh sinh cosh asin acos atan erf".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,15 @@ def materialised(program: Program) -> frozenset[str]:
         more = next(_twice(program, forms, kept), None) or next(_shifted(program, forms, kept), None)
         if more is None:
             return frozenset(kept)
-        kept.add(more)
+        kept.add(_source(program, more))
+
+
+def _source(program: Program, name: str) -> str:
+    """What a view is a view of: a transpose, slice or reshape is never kept itself."""
+    value = program.definition(name).value
+    if isinstance(value, Read) and any(d.tensor.name == value.tensor for d in program.defs):
+        return _source(program, value.tensor)
+    return name
 
 
 def inlined(program: Program, kept: frozenset[str]) -> dict[str, Term]:
@@ -68,7 +88,9 @@ def _forms(program: Program, kept: set[str], *, decide: bool) -> dict[str, Term]
         if decide and name not in kept and any(
             recomputes(d, value, consumer, use) for consumer in program.defs for use in uses(d, consumer)
         ):
-            kept.add(name)
+            kept.add(_source(program, name))
+            if name not in kept:  # something before it is kept instead: what is known of the definitions since has changed
+                return _forms(program, kept, decide=True)
     return forms
 
 
@@ -146,7 +168,7 @@ def heavy(fold: Fold) -> bool:
     """A sum of products of different reads over many elements."""
     count = 1
     for axis in fold.axes:
-        count *= axis.extent.value if isinstance(axis.extent, Const) else LIMIT + 1  # type: ignore[operator]
+        count *= int(axis.extent.value) if isinstance(axis.extent, Const) else LIMIT + 1
     products = (node for node in _operations(fold.body[0]) if node.name == "mul" and node.args[0] != node.args[1])
     return fold.monoid == ADD and count > LIMIT and any(all(reads(a) for a in node.args) for node in products)
 

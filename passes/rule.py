@@ -10,19 +10,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tang_verified.proofs.equality import Scope
 from tang_verified.proofs.ledger import Ledger, Refused
-from tang_verified.proofs.steps import Step, check_step
+from tang_verified.proofs.steps import Step, check_step, enter, within
 from tang_verified.semantics.program import Program
-from tang_verified.semantics.terms import IllFormed, Term, at_path, children, free_vars
+from tang_verified.semantics.terms import Axis, IllFormed, Read, Term, at_path, children, free_vars
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """By the checker's rule `rule`, the term at hand is `after`. `note` names the idea for the reader."""
+    """By the checker's rule `rule`, the term at hand is `after`, and then what `then` makes of it: all of it, or nothing.
+
+    `note` names the idea for the reader. `moves_reads`: a read may now stand outside a condition that kept it within its
+    tensor; the result is then taken only if every read still is.
+    """
 
     rule: str
     after: Term
     note: str
+    then: Proposal | None = None
+    moves_reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,35 @@ class Derivation:
         self.steps.append(step)
         return True
 
+    def take_all(self, steps: Sequence[Step], moves_reads: bool = False) -> bool:
+        """Take the steps one after the other, or none."""
+        program, count = self.program, len(self.steps)
+        if all(self.take(step) for step in steps) and not (moves_reads and self._leaves_tensors(steps[-1])):
+            return True
+        self.program = program
+        del self.steps[count:]
+        return False
+
+    def _leaves_tensors(self, step: Step) -> bool:
+        """Whether some read of the step's definition can no longer be shown to lie within its tensor; noted if so."""
+        d = self.program.definition(step.tensor)
+        taken = {size.name for size in self.program.sizes} | set(d.axes)
+        start = Scope(self.ledger.base).over(tuple(Axis(n, e) for n, e in zip(d.axes, d.tensor.shape, strict=True)))
+
+        def visit(term: Term, scope: Scope, taken: set[str]) -> None:
+            if isinstance(term, Read):
+                within(self.ledger, f"in-bounds/{term.tensor}", self.program.tensor(term.tensor), term.index, scope)
+            for number, part in enumerate(children(term)):
+                names = set(taken)
+                visit(part, enter(self.ledger, term, number, scope, names), names)
+
+        try:
+            visit(d.value, start, taken)
+            return False
+        except Refused as problem:
+            self.notes.append(Note(step, problem.obligation, problem.why))
+            return True
+
     def rewrite(self, rule: str, tensor: str, path: tuple[int, ...], after: Term, note: str = "") -> bool:
         """Propose `after` for the term at a path."""
         return self.take(Step(rule, tensor, path, self.value(tensor, path), after, note))
@@ -84,7 +120,3 @@ class Derivation:
 def depends(term: Term, axes: frozenset[str]) -> bool:
     return bool(free_vars(term) & axes)
 
-
-def size(term: Term) -> int:
-    """The number of nodes, shared ones counted each time."""
-    return 1 + sum(size(part) for part in children(term))

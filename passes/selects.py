@@ -4,6 +4,7 @@
               (g ? x : −∞) + b ->  (g ? x + b : −∞)               when b is not +∞ or nan; so with −, ·, / by constants
               s + (g ? 0 : −∞) ->  (g ? s : −∞)                   additive masks
               [g]·x            ->  (g ? x : 0)                    [g] is a condition as a number; x finite
+    merge     (g ? (h ? x : z) : z)  ->  (g ∧ h ? x : z)          when h may be asked where g does not hold
     decide    (g ? x : y)      ->  x  or  y                       when the ranges of the axes decide g
     vanish    x·0, 0·x, 0/x, x − x  ->  0                         when x is finite (0/x: and not 0)
     zero      x −₀ y  ->  x − y,    x /₀ y  ->  x / y             when the empty row cannot occur
@@ -59,6 +60,12 @@ def _polynomial(term: Term) -> bool:
             return isinstance(b, Const) and _polynomial(a)
         case _:
             return isinstance(term, Read) or not children(term)
+
+
+def merge(term: Term, place: Place) -> Iterator[Proposal]:
+    match term:
+        case Op("select", (g, Op("select", (h, x, z)), w)) if z == w and isinstance(z, Const):
+            yield Proposal("pointwise", Op("select", (Op("and", (g, h)), x, z)), "merge", moves_reads=True)
 
 
 def decide(term: Term, place: Place) -> Iterator[Proposal]:

@@ -12,14 +12,15 @@ from tang_verified.passes.gather import gather
 from tang_verified.passes.hoist import hoist
 from tang_verified.passes.indices import indices
 from tang_verified.passes.laws import normal
-from tang_verified.passes.rule import Derivation, Place, Rule
-from tang_verified.passes.selects import absorb, decide, vanish, zero
+from tang_verified.passes.rule import Derivation, Place, Proposal, Rule
+from tang_verified.passes.selects import absorb, decide, merge, vanish, zero
 from tang_verified.passes.unmask import unmask
 from tang_verified.proofs.ledger import Refused
 from tang_verified.proofs.steps import Step, scope_at
 from tang_verified.semantics.terms import Const, Fold, Op, Term, Var, alpha, children, sort_of
 
-RULES: tuple[Rule, ...] = (decide, unmask, absorb, vanish, zero, gather, hoist, factor, mask_to_domain)
+RULES: tuple[Rule, ...] = (decide, merge, unmask, absorb, vanish, zero, gather, hoist, factor, mask_to_domain)
+ARITHMETIC = frozenset(("add", "sub", "mul", "neg", "floordiv", "mod", "max", "min"))
 Path = tuple[int, ...]
 Conditions = frozenset[tuple[Term, bool]]
 
@@ -45,13 +46,13 @@ class Simplifier:
         before = self.derivation.value(tensor, path)
         after = normal(before)
         if after != before:
-            self._propose("pointwise", tensor, path, after, "laws", given)
+            self._propose(Proposal("pointwise", after, "laws"), tensor, path, given)
 
     def _visit(self, tensor: str, path: Path, given: Conditions) -> None:
         term = self.derivation.value(tensor, path)
         if isinstance(term, (Var, Const)) or (term, given) in self.done:
             return
-        for number in range(len(children(term))):
+        for number in range(0 if arithmetic(term) else len(children(term))):
             self._child(tensor, path, number, given)
         if self._rules(tensor, path, given):
             self._laws(tensor, path, given)
@@ -73,19 +74,24 @@ class Simplifier:
     def _rules(self, tensor: str, path: Path, given: Conditions) -> bool:
         term = self.derivation.value(tensor, path)
         place = Place(lambda: self._facts(tensor, path))
-        for rule in (indices,) if sort_of(term) == "int" and not isinstance(term, Fold) else self.rules:
+        for rule in (indices,) if arithmetic(term) else self.rules:
             for proposal in rule(term, place):
-                if self._propose(proposal.rule, tensor, path, proposal.after, proposal.note, given):
+                if self._propose(proposal, tensor, path, given):
                     return True
         return False
 
-    def _propose(self, rule: str, tensor: str, path: Path, after: Term, note: str, given: Conditions) -> bool:
-        """Take the step, unless the same was refused under the same conditions before."""
+    def _propose(self, proposal: Proposal, tensor: str, path: Path, given: Conditions) -> bool:
+        """Take the steps, unless the same was refused under the same conditions before."""
         before = self.derivation.value(tensor, path)
-        key = (rule, alpha(before), alpha(after), given)
+        key = (proposal.rule, alpha(before), alpha(proposal.after), given)
         if key in self.failed:
             return False
-        if self.derivation.take(Step(rule, tensor, path, before, after, note)):
+        steps: list[Step] = []
+        part: Proposal | None = proposal
+        while part is not None:
+            steps.append(Step(part.rule, tensor, path, before, part.after, part.note))
+            before, part = part.after, part.then
+        if self.derivation.take_all(steps, proposal.moves_reads):
             return True
         self.failed.add(key)
         return False
@@ -96,3 +102,10 @@ class Simplifier:
             return scope_at(derivation.ledger, derivation.program, derivation.program.definition(tensor), path).facts
         except Refused:
             return ()
+
+
+def arithmetic(term: Term) -> bool:
+    """Whether a term is an index: integer arithmetic without folds."""
+    if not isinstance(term, Op) or sort_of(term) != "int" or term.name not in ARITHMETIC:
+        return False
+    return not any(isinstance(part, Fold) or (isinstance(part, Op) and not arithmetic(part)) for part in term.args)

@@ -22,7 +22,23 @@ from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.meaning import Encoder, any_of, less, negate, same
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
-    FALSE, MAX, MIN, TRUE, Axis, Const, Fold, Op, Term, Var, alpha, children, free_vars, rebuild, rename_apart, sort_of,
+    FALSE,
+    MAX,
+    MIN,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Sym,
+    Term,
+    Var,
+    alpha,
+    children,
+    free_vars,
+    rebuild,
+    rename_apart,
+    sort_of,
     substitute,
 )  # fmt: skip
 
@@ -200,7 +216,7 @@ class Equality:
         for point in dict.fromkeys(scope.points):
             if len(point) != len(fold.axes):
                 continue
-            fold_ = rename_apart(fold, frozenset().union(*(free_vars(p) for p in point)))
+            fold_ = rename_apart(fold, free_vars(fold).union(*(free_vars(p) for p in point)))
             here = {axis.name: p for axis, p in zip(fold_.axes, point, strict=True)}
             inside = [encoder.encode(canonical(substitute(f, here))) for f in domain_facts(fold_.axes, fold_.guard)]
             value, whole = encoder.encode(canonical(substitute(fold_.body[0], here))), encoder.encode(fold)
@@ -255,7 +271,7 @@ class Equality:
             self.equal(f"{name}/body", f, substitute(g, to_b), inside)
 
     def _one_to_one(self, name: str, a: Fold, lands: tuple[Term, ...], phi: Sequence[Term], scope: Scope) -> None:
-        twin = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in a.axes}
+        twin: dict[str, Term] = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in a.axes}
         if all(p == Var(axis.name) for p, axis in zip(phi, a.axes, strict=False)) and len(phi) >= len(a.axes):
             return  # x itself is among the components
         domain = (*domain_facts(a.axes, a.guard), *lands)
@@ -339,10 +355,14 @@ class Equality:
 
     def apart(self, fold: Fold) -> Fold:
         """The fold with axes that occur nowhere else."""
-        fresh = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in fold.axes}
-        axes = tuple(Axis(fresh[axis.name].name, substitute(axis.extent, dict(fresh))) for axis in fold.axes)
-        return Fold(fold.monoid, axes, substitute(fold.guard, dict(fresh)),
-                    tuple(substitute(b, dict(fresh)) for b in fold.body), fold.component)  # fmt: skip
+        fresh: dict[str, Term] = {}
+        axes: list[Axis] = []
+        for axis in fold.axes:  # an extent sees the axes to its left alone: a later axis of a name in it is another variable
+            extent, name = substitute(axis.extent, fresh), self.ledger.fresh(axis.name)
+            axes.append(Axis(name, extent))
+            fresh = {**fresh, axis.name: Var(name)}
+        body = tuple(substitute(b, fresh) for b in fold.body)
+        return Fold(fold.monoid, tuple(axes), substitute(fold.guard, fresh), body, fold.component)
 
     def flat(self, fold: Fold) -> Fold:
         """⊕_x ⊕_y f = ⊕_{x,y} f, and ⊕_x (c ? f : id) = ⊕_{x : c} f, as far as they apply (one-field monoids)."""
@@ -370,8 +390,8 @@ class Equality:
 def splits(a: Term, b: Fold) -> list[tuple[Term, Term | None]]:
     """Ways to read a as kept ⊕ rest, or as kept alone."""
     out: list[tuple[Term, Term | None]] = []
-    combine = b.monoid.combine[0]
-    if isinstance(a, Op) and isinstance(combine, Op) and a.name == combine.name and len(a.args) == 2:
+    states = tuple(Sym(f"{side}0", sort_of(b)) for side in "ab")
+    if isinstance(a, Op) and len(a.args) == 2 and b.monoid.combine == (Op(a.name, states),):  # ⊕ itself, no mere head of it
         out += [(a.args[0], a.args[1]), (a.args[1], a.args[0])]
     return [*out, (a, None)]
 

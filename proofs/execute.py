@@ -28,7 +28,22 @@ from tang_verified.semantics.kernel import Scope as BufferScope
 from tang_verified.semantics.program import BYTES, SORTS, Tensor, check_read
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
-    FALSE, TRUE, Axis, Const, Fold, IllFormed, Op, Read, Sort, Term, Var, children, free_vars, reads, rebuild, sort_of,
+    FALSE,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    IllFormed,
+    Op,
+    Read,
+    Sort,
+    Term,
+    Var,
+    children,
+    free_vars,
+    reads,
+    rebuild,
+    sort_of,
     substitute,
 )  # fmt: skip
 from tang_verified.semantics.wellformed import check_extent, check_names, check_term
@@ -98,6 +113,7 @@ class Execution:
         for number, statement in enumerate(body):
             match statement:
                 case Alloc():
+                    self._at(statement.buffer.name, number)
                     self._declare(statement, frame)
                     declared.append(statement.buffer.name)
                 case For():
@@ -123,9 +139,13 @@ class Execution:
         check_names((buffer.name,), "buffer")
         if buffer.dtype not in SORTS or buffer.scope not in get_args(BufferScope):
             raise IllFormed(f"buffer {buffer.name}: {buffer.dtype} {buffer.scope}")
+        touched = [t.dtype for t in (*self.tensors.values(), *map(self.program.tensor, self.outputs)) if SORTS[t.dtype] == "real"]
+        if SORTS[buffer.dtype] == "real" and BYTES[buffer.dtype] < max(map(BYTES.__getitem__, touched), default=0):
+            raise self.ledger.refuse("width/real", f"{buffer.name} is narrower than the arrays of the kernel", "disproved")
         bound = 1
         for extent in buffer.shape:
             self._extent(extent, frame, ())
+            self.ledger.holds("capacity/extent", frame.scope.facts, Op("le", (Const(0), extent)))
             bound *= frame.ranges.limit(self.ledger, extent)
         if buffer.scope == "register" and not all(isinstance(e, Const) for e in buffer.shape):
             raise self.ledger.refuse("capacity/register", f"{buffer.name} has an extent that is no constant", "disproved")
@@ -218,7 +238,7 @@ class Execution:
         if SORTS[cell.buffer.dtype] != sort_of(value):
             raise IllFormed(f"{statement.target} holds {cell.buffer.dtype}, the value is {sort_of(value)}")
         if cell.buffer.dtype == "int32":
-            frame.ranges.fits_int32(self.ledger, value, {t.name for t in self.tensors.values() if t.dtype == "int64"})
+            frame.ranges.fits_int32(self.ledger, value, {t.name for t in self.tensors.values() if t.dtype == "int32"})
         self._in_box(statement.target, cell.buffer.shape, index, frame)
         if cell.claim is not None:
             if cell.content is not None:
@@ -239,7 +259,8 @@ class Execution:
             outer = {n: bound for n, bound in frame.ranges.bounds.items() if n not in {axis.name for axis in own}}
             self._claim_names(statement.claim, cell.buffer, replace(frame, ranges=Ranges(outer)), (), buffers=True)
             box = tuple(Axis(n, e) for n, e in zip(statement.claim.index, cell.buffer.shape, strict=True))
-            around = Frame(frame.loops, self._outside(frame).given(*domain_facts(box)), Ranges(outer).all_over(self.ledger, box))
+            within_box = self._outside(frame).given(*domain_facts(box))
+            around = Frame(frame.loops, within_box, Ranges(outer).all_over(self.ledger, box))
             claim = Claim(statement.claim.index, self.resolve(statement.claim.value, around, statement, executed=False))
             self.equality.equal(f"value/{statement.target}", value, apply(claim, index), frame.scope)
             cell.content = claim
@@ -329,8 +350,8 @@ class Execution:
                 inner = replace(inner, scope=inner.scope.given(guard))
                 if nested is not None:  # names bound here may not be bound again inside
                     inner = replace(inner, ranges=inner.ranges.bind(tuple(axis.name for axis in axes)))
-                return Fold(term.monoid, tuple(axes), guard,
-                            tuple(self.resolve(b, inner, statement, executed=executed) for b in term.body), term.component)  # fmt: skip
+                body = tuple(self.resolve(b, inner, statement, executed=executed) for b in term.body)
+                return Fold(term.monoid, tuple(axes), guard, body, term.component)
             case Op("select", (c, a, b)):
                 condition = self.resolve(c, frame, statement, executed=executed)
                 yes = replace(frame, scope=frame.scope.given(condition))
@@ -357,7 +378,8 @@ class Execution:
             raise IllFormed(f"{statement.target}: reads {term.tensor} as {term.sort}")
         if cell.content is None:
             raise self.ledger.refuse("stage/defined", f"{term.tensor} is read before it is written whole", "disproved")
-        if executed and term.tensor == statement.target and tuple(map(canonical, term.index)) != tuple(map(canonical, statement.index)):
+        elsewhere = tuple(map(canonical, term.index)) != tuple(map(canonical, statement.index))
+        if executed and term.tensor == statement.target and elsewhere:
             raise self.ledger.refuse("stage/own-cell", f"{term.tensor} reads a cell that it writes elsewhere", "disproved")
         self._in_box(term.tensor, cell.buffer.shape, index, frame)
         return apply(cell.content, index)
@@ -383,12 +405,13 @@ class Execution:
         kinds = dict(statement.fold_kinds)
         if len(kinds) != len(statement.fold_kinds) or any(loop.kind not in get_args(Kind) for loop in statement.loops):
             raise IllFormed(f"{statement.target}: an axis has two kinds, or an unknown one")
-        for fold in all_folds(statement.value):
+        for fold in (f for term in (*statement.index, statement.guard, statement.value) for f in all_folds(term)):
+            laws = self.equality.monoids.laws(fold.monoid)  # a printer may group by them, and reorder if commutative is claimed
             for axis in fold.axes:
                 kind = kinds.get(axis.name, "seq")
                 if kind not in ("seq", "unroll", "lane"):
                     raise IllFormed(f"{statement.target}: fold axis {axis.name} of kind {kind}")
-                if kind == "lane" and not self.equality.monoids.laws(fold.monoid).commutative:
+                if kind == "lane" and not laws.commutative:
                     why = f"fold axis {axis.name} runs on lanes, but {fold.monoid.name} is not commutative"
                     raise self.ledger.refuse("parallelise/commutative", why, "disproved")
 

@@ -47,7 +47,8 @@ class MonoidFacts:
             with self.ledger.lemma():
                 self._prove_laws(monoid)
             self.ledger.laws[monoid] = Laws(monoid.commutative)
-        return self.ledger.laws[monoid]
+        found: Laws = self.ledger.laws[monoid]
+        return found
 
     def _prove_laws(self, monoid: Monoid) -> None:
         sorts = [sort_of(t) for t in monoid.identity]

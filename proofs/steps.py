@@ -11,6 +11,7 @@ that place (axes, guards, conditions of selects above), and proves `after` equal
     tuple        ⊕_j f_j  ->  component k of ⊕_j (…, f_j, …)         a product monoid, component by component
     gather       ⊕_v (v = e ? f(v) : id)  <->  (0 <= e < V ? f(e) : id)
     rename       a  ->  a with bound axes renamed
+    finite       a  ->  a, a whole definition: shown finite for all inputs, and relied on from here on
     drop         (a definition that nothing reads)
 """
 
@@ -23,8 +24,25 @@ from tang_verified.proofs.ledger import Ledger, show
 from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.program import Def, Program, Tensor, check_program
 from tang_verified.semantics.terms import (
-    TRUE, Axis, Const, Fold, IllFormed, Op, Read, Sym, Term, Var, alpha, at_path, children, free_vars, put_path, reads,
-    rename_apart, sort_of, substitute,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    IllFormed,
+    Op,
+    Read,
+    Sym,
+    Term,
+    Var,
+    alpha,
+    at_path,
+    children,
+    free_vars,
+    put_path,
+    reads,
+    rename_apart,
+    sort_of,
+    substitute,
 )  # fmt: skip
 from tang_verified.semantics.wellformed import check_term
 
@@ -60,6 +78,10 @@ def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) ->
         raise ledger.refuse(f"{step.rule}/variables", f"{sorted(loose)} are not bound here", "disproved")
     scope = scope_at(ledger, program, d, step.path)
     RULES[step.rule](Equality(ledger), program, step.before, step.after, scope)
+    if step.rule == "finite":
+        if step.path:
+            raise ledger.refuse("finite/whole", "only a whole definition can be remembered as finite", "disproved")
+        ledger.finite |= {step.tensor}
     value = put_path(d.value, step.path, step.after)
     defs = tuple(Def(x.tensor, x.axes, value) if x is d else x for x in program.defs)
     result = replace(program, defs=defs)
@@ -184,6 +206,8 @@ def _tuple(equality: Equality, program: Program, before: Term, after: Term, scop
     equality.monoids.laws(after.monoid)
     k = after.component
     names = {f"a{k}": Sym("a0", sort_of(before)), f"b{k}": Sym("b0", sort_of(before))}
+    if _syms(after.monoid.combine[k]) - names.keys():
+        raise ledger.refuse("tuple/component", f"field {k} of {after.monoid.name} depends on other fields", "disproved")
     combine = _rename_syms(after.monoid.combine[k], names)
     alone = Fold(before.monoid, after.axes, after.guard, (after.body[k],))
     if combine != before.monoid.combine[0] or after.monoid.identity[k] != before.monoid.identity[0]:
@@ -191,6 +215,10 @@ def _tuple(equality: Equality, program: Program, before: Term, after: Term, scop
     if alpha(canonical(alone)) != alpha(canonical(before)):
         raise ledger.refuse("tuple/same", f"field {k} folds {show(alone)}, not {show(before)}", "disproved")
     ledger.record("tuple/same", "structure", show(before))
+
+
+def _syms(term: Term) -> set[str]:
+    return {term.name} if isinstance(term, Sym) else set().union(*(_syms(part) for part in children(term)))
 
 
 def _rename_syms(term: Term, names: dict[str, Sym]) -> Term:
@@ -228,6 +256,14 @@ def _rename(equality: Equality, program: Program, before: Term, after: Term, sco
     equality.ledger.record("rename/same", "structure", show(after))
 
 
+def _finite(equality: Equality, program: Program, before: Term, after: Term, scope: Scope) -> None:
+    ledger = equality.ledger
+    if before != after:
+        raise ledger.refuse("finite/same", f"{show(after)} is not {show(before)}", "disproved")
+    if not equality.finite("finite/value", before, scope):
+        raise ledger.refuse("finite/value", f"{show(before)} is not shown to be finite")
+
+
 def _drop(ledger: Ledger, program: Program, step: Step) -> Program:
     d = program.definition(step.tensor)
     users = [x.tensor.name for x in program.defs if any(r.tensor == step.tensor for r in reads(x.value))]
@@ -246,4 +282,5 @@ RULES = {
     "tuple": _tuple,
     "gather": _gather,
     "rename": _rename,
+    "finite": _finite,
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tang_verified.proofs.ledger import Ledger
 from tang_verified.semantics.program import Size
-from tang_verified.semantics.terms import Axis, Const, Fold, Op, Read, Term, Var, children, reads, rebuild
+from tang_verified.semantics.terms import Axis, Const, Fold, Op, Read, Term, Var, children
 
 LIMIT = 2**62
 
@@ -38,14 +38,16 @@ class Ranges:
     def bind(self, names: Sequence[str]) -> Ranges:
         return Ranges({**self.bounds, **{name: self.bounds.get(name, LIMIT) for name in names}})
 
-    def fits_int32(self, ledger: Ledger, value: Term, wide: set[str]) -> None:
-        """A value kept in an int32 buffer: no int64 data, and index arithmetic within 31 bits (data count as nothing)."""
-        for read in reads(value):
-            if read.tensor in wide:
-                raise ledger.refuse("width/int32", f"{read.tensor} holds int64, the buffer int32", "disproved")
-        bound = self._bound(ledger, _without_data(value))
-        if bound >= 2**31:
-            raise ledger.refuse("width/int32", f"an int32 buffer may be given {bound}", "disproved")
+    def fits_int32(self, ledger: Ledger, value: Term, narrow: set[str]) -> None:
+        """A value kept in an int32 buffer: int32 data as they are, or index arithmetic within 31 bits."""
+        match value:
+            case Read(tensor, _, _) if tensor in narrow:
+                return
+            case Op("max" | "min", (a, b)) | Op("select", (_, a, b)):
+                self.fits_int32(ledger, a, narrow)
+                self.fits_int32(ledger, b, narrow)
+            case _ if not _arithmetic_alone(value) or self._bound(ledger, value) >= 2**31:
+                raise ledger.refuse("width/int32", "an int32 buffer may be given more than 31 bits", "disproved")
 
     def limit(self, ledger: Ledger, term: Term) -> int:
         """A bound on |term| and on all its int subterms; refuses what may pass 2^62."""
@@ -78,8 +80,8 @@ class Ranges:
                 return 2**31
 
 
-def _without_data(term: Term) -> Term:
+def _arithmetic_alone(term: Term) -> bool:
+    """No data and no fold: `_bound` knows the value's size."""
     if isinstance(term, (Read, Fold)) or (isinstance(term, Op) and term.name == "trunc"):
-        return Const(0)
-    parts = children(term)
-    return rebuild(term, tuple(_without_data(part) for part in parts)) if parts else term
+        return False
+    return all(_arithmetic_alone(part) for part in children(term))

@@ -91,7 +91,7 @@ def _canonical_node(node: Term) -> Term:
     if name in ("floordiv", "mod"):
         return _divide(name, args[0], args[1])
     if name in ("max", "min") and sort_of(node) == "int" and all(isinstance(a, Const) for a in args):
-        return Const((max if name == "max" else min)(int(args[0].value), int(args[1].value)))  # type: ignore[union-attr,arg-type]
+        return Const((max if name == "max" else min)(int(args[0].value), int(args[1].value)))  # type: ignore[union-attr]
     if name in ("lt", "le", "eq", "ne") and sort_of(args[0]) == "int":
         parts, k = linear(Op("sub", args))
         if not parts:

@@ -29,7 +29,7 @@ whose fold it computes. Each enters together with its obligation, not before.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, Union
+from typing import Literal, TypeAlias
 
 from tang_verified.semantics.program import DType, Program
 from tang_verified.semantics.terms import TRUE, Axis, Term
@@ -108,7 +108,7 @@ class Assign:
     claim: Claim | None = None
 
 
-Stmt: TypeAlias = Union[Alloc, For, Assign]
+Stmt: TypeAlias = Alloc | For | Assign
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,7 +242,8 @@ class Encoder:
             flags[2] = False
         if never[4]:
             self.shape.append(value != 0)
-        return Extended(*flags, value)
+        nan, top, bottom = flags
+        return Extended(nan, top, bottom, value)
 
     def _operation(self, name: str, a: tuple[Any, ...], sort: Sort) -> Any:
         match name:
@@ -308,9 +309,10 @@ class Encoder:
             case "mul":
                 return mul(*a)
             case "div":
-                return div(*a, self.inverse(a[1].value))
+                return div(a[0], a[1], self.inverse(a[1].value))
             case "div0":
-                return pick(all_of(a[1].finite, a[1].value == ZERO), number(ZERO), div(*a, self.inverse(a[1].value)))
+                quotient = div(a[0], a[1], self.inverse(a[1].value))
+                return pick(all_of(a[1].finite, a[1].value == ZERO), number(ZERO), quotient)
             case "neg":
                 return minus(a[0])
             case "abs":

@@ -18,7 +18,6 @@ import islpy as isl
 from tang_verified.semantics.build import linear
 from tang_verified.semantics.terms import Const, Op, Term, Var, free_vars, sort_of
 
-
 BUDGET = 50_000_000  # isl's own operations a question, some seconds; the verdict does not depend on the machine
 
 

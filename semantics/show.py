@@ -7,7 +7,23 @@ from fractions import Fraction
 from tang_verified.semantics.kernel import Alloc, Assign, For, Kernel, Stmt
 from tang_verified.semantics.program import Program
 from tang_verified.semantics.terms import (
-    ADD, ALL, ANY, INT_ADD, INT_MUL, MAX, MIN, MUL, TRUE, Axis, Const, Fold, Op, Read, Sym, Term, Var,
+    ADD,
+    ALL,
+    ANY,
+    INT_ADD,
+    INT_MUL,
+    MAX,
+    MIN,
+    MUL,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Sym,
+    Term,
+    Var,
 )  # fmt: skip
 
 INFIX = {

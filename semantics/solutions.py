@@ -56,7 +56,7 @@ def _term(affine: isl.Aff, variables: dict[str, Term]) -> Term:
 
     for k in range(affine.dim(isl.dim_type.param)):
         name = affine.get_dim_name(isl.dim_type.param, k)
-        add(variables[name], affine.get_coefficient_val(isl.dim_type.param, k))
+        add(variables[str(name)], affine.get_coefficient_val(isl.dim_type.param, k))
     for k in range(affine.dim(isl.dim_type.div)):
         coefficient = affine.get_coefficient_val(isl.dim_type.div, k)
         if not coefficient.is_zero():

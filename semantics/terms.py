@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias, Union
+from typing import Literal, TypeAlias
 
 Sort: TypeAlias = Literal["int", "bool", "real"]
 INFINITIES = ("inf", "-inf", "nan")
@@ -184,7 +184,7 @@ class Fold(Node):
             raise IllFormed(f"fold binds an axis twice: {names}")
 
 
-Term: TypeAlias = Union[Var, Sym, Const, Op, Read, Fold]
+Term: TypeAlias = Var | Sym | Const | Op | Read | Fold
 
 TRUE = Const(True)
 FALSE = Const(False)
@@ -209,7 +209,7 @@ INT_ADD = _binary("int_add", "add", "int", ZERO)
 INT_MUL = _binary("int_mul", "mul", "int", ONE)
 ANY = _binary("any", "or", "bool", FALSE)
 ALL = _binary("all", "and", "bool", TRUE)
-# Integer max and min have no identity: the tracer folds real(x) and truncates, or demands an initial value.
+# Integer max and min have no identity: the tracer folds (is there any, the extreme so far) instead.
 
 
 def sort_of(term: Term) -> Sort:
@@ -247,7 +247,7 @@ def children(term: Term) -> tuple[Term, ...]:
         case Read(_, index, _):
             return index
         case Fold(_, axes, guard, body, _):
-            return tuple(axis.extent for axis in axes) + (guard,) + body
+            return (*(axis.extent for axis in axes), guard, *body)
         case _:
             return ()
 

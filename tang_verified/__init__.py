@@ -22,13 +22,25 @@ _HOME = {
     "monoid": "tracing.comprehension",
     "trace": "tracing.tracer",
 }
-__all__ = sorted([*_HOME, "Spec", "spec"])
+__all__ = [
+    "CompileError",
+    "Spec",
+    "TangError",
+    "TraceError",
+    "audit",
+    "compile",
+    "comprehension",
+    "monoid",
+    "spec",
+    "trace",
+]
 
 if TYPE_CHECKING:
+    from tang_verified.auditing import audit
     from tang_verified.compiler import compile
     from tang_verified.errors import CompileError, TangError, TraceError
-    from tang_verified.tracing.tracer import trace
     from tang_verified.tracing.comprehension import comprehension, monoid
+    from tang_verified.tracing.tracer import trace
 
 
 def __getattr__(name: str) -> Any:

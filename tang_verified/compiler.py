@@ -10,11 +10,11 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -51,7 +51,7 @@ class CompiledKernel:
         from tang_verified.backends import get
 
         self.certified, self.notes, self.timings = certified, notes, timings
-        self.program = certified.program
+        self.program, self.backend = certified.program, backend
         self._backend = get(backend)
         self.sources: dict[str, str] = timings.measure("print", lambda: self._backend.emit(certified))
         self._functions = timings.measure("load", lambda: self._backend.load(certified, self.sources))
@@ -65,12 +65,32 @@ class CompiledKernel:
         """The printed text, all kernels of the program one after the other."""
         return "\n".join(self.sources.values())
 
+    @property
+    def files(self) -> dict[str, str]:
+        """The printed texts by the file names that the certificate knows them by."""
+        from tang_verified.backends import SUFFIX
+
+        suffix = SUFFIX[self.backend]
+        if len(self.sources) == 1:
+            return {f"{self.name}.{suffix}": self.source}
+        return {f"{self.name}.{kernel}.{suffix}": text for kernel, text in self.sources.items()}
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write the sources and NAME.cert.json into a folder, made if need be; returns the paths, the certificate last."""
+        into = Path(folder)
+        into.mkdir(parents=True, exist_ok=True)
+        made = []
+        for name, text in {**self.files, f"{self.name}.cert.json": self.certificate}.items():
+            made.append(into / name)
+            made[-1].write_text(text)
+        return made
+
     @cached_property
     def certificate(self) -> str:
         """The certificate as JSON text; `audit` re-checks it."""
         from tang_verified.proofs.certificate import write
 
-        return write(self.certified, self.sources)
+        return write(self.certified, self.files)
 
     def explain(self) -> str:
         """The derivation, step by step, in notation a person can read."""
@@ -97,7 +117,8 @@ class CompiledKernel:
     def _bind(self, arrays: tuple[Any, ...]) -> dict[str, Array]:
         expected = self.program.inputs
         if len(arrays) != len(expected):
-            raise CompileError(f"{self.name} takes {len(expected)} arrays ({', '.join(t.name for t in expected)}), got {len(arrays)}")
+            names = ", ".join(t.name for t in expected)
+            raise CompileError(f"{self.name} takes {len(expected)} arrays ({names}), got {len(arrays)}")
         out = {}
         for tensor, given in zip(expected, arrays, strict=True):
             array = given if isinstance(given, np.ndarray) else from_dlpack(given)
@@ -108,7 +129,7 @@ class CompiledKernel:
                 )
             if array.ndim != len(tensor.shape):
                 raise CompileError(f"{self.name}: {tensor.name} has shape {array.shape}, the spec says {spell(tensor)}")
-            out[tensor.name] = np.ascontiguousarray(array)
+            out[tensor.name] = np.asarray(array, order="C")  # not ascontiguousarray, which makes a scalar array a vector
         return out
 
     def _sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
@@ -224,6 +245,3 @@ def compile(
             "see kernel.notes of a simpler form, or state more about the sizes (spec 'n>=1')", place_of(fn),
         ) from refusal
     return CompiledKernel(certified, backend, notes, timings)
-
-
-__all__ = ["CompiledKernel", "Timings", "compile", "inspect"]

@@ -24,6 +24,7 @@ RULES = {
     "gather": "a one-hot fold is the one element that it picks",
     "rename": "bound axes are renamed",
     "drop": "nothing reads the definition",
+    "finite": "the definition is finite for all inputs, which later steps rely on",
 }
 WIDTH = 160
 

@@ -12,7 +12,21 @@ from dataclasses import dataclass
 from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
-    ADD, REAL_ONE, REAL_ZERO, Axis, Const, Fold, Op, Read, Term, Var, alpha, children, free_vars, reads, substitute,
+    ADD,
+    REAL_ONE,
+    REAL_ZERO,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    Var,
+    alpha,
+    children,
+    free_vars,
+    reads,
+    substitute,
 )  # fmt: skip
 
 SPECIAL = frozenset({"exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "erf", "pow",

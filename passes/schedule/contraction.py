@@ -63,7 +63,7 @@ class Contractor:
 
         if not uses_row:
 
-            def value(p: Point) -> Term:  # noqa: F811
+            def value(p: Point) -> Term:
                 here = conj(group.tiled.valid(p[axis]), low.lower(fold.guard, p))
                 return Op("select", (here, low_before.lower(term, p), pad))
 
@@ -114,7 +114,8 @@ class Contractor:
         line = group.shape.row_dims(low)[0]
         raw = low.names.fresh("raw")
         order = [name for dim in (column, line) for name, _, _ in dim.parts]
-        out += [alloc(raw, group.dtype, (group.tile, group.shape.rows)), assign(raw, [column, line], order, value, names=low.names)]
+        shape = (group.tile, group.shape.rows)
+        out += [alloc(raw, group.dtype, shape), assign(raw, [column, line], order, value, names=low.names)]
         low.store(inner, raw, lambda p: (p[axis], p[row]))
         return out
 
@@ -147,8 +148,8 @@ class Contractor:
         return [alloc(name, group.dtype, (group.tile, own.extent)), statement]
 
     def _line(self, fresh: Callable[[str], str], own: Axis) -> Dim:
-        if isinstance(own.extent, Const) and int(own.extent.value) % self.lanes == 0:  # type: ignore[arg-type]
-            parts = ((fresh(f"{own.name}_b"), Const(int(own.extent.value) // self.lanes), "seq"),  # type: ignore[arg-type]
+        if isinstance(own.extent, Const) and int(own.extent.value) % self.lanes == 0:
+            parts = ((fresh(f"{own.name}_b"), Const(int(own.extent.value) // self.lanes), "seq"),
                      (fresh(f"{own.name}_l"), Const(self.lanes), "lane"))  # fmt: skip
             return Dim("k", parts)  # type: ignore[arg-type]
         return Dim("k", ((fresh(f"{own.name}_b"), own.extent, "seq"),))

@@ -24,13 +24,12 @@ from tang_verified.semantics.kernel import Alloc, Assign, Carried, Claim, For, K
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import ONE, TRUE, Axis, Const, Fold, Op, Read, Term, Var, free_vars, sort_of
 
-
 COPIES = 4  # partial states of a vectorised fold: enough to hide the latency of one addition
 
 
 def fold_lanes(names: Names, axis: str, extent: Term, lanes: int) -> tuple[tuple[Axis, ...], Term, dict[str, Kind]]:
     """Axes (block, copy, lane) for a fold over `extent` elements, the index they make, and their kinds."""
-    short = isinstance(extent, Const) and int(extent.value) % (COPIES * lanes) != 0  # type: ignore[arg-type]
+    short = isinstance(extent, Const) and int(extent.value) % (COPIES * lanes) != 0
     copies = 1 if short else COPIES
     block, copy, lane = (names.fresh(f"{axis}_{s}") for s in ("c", "u", "v"))
     local = iadd(imul(Var(block), copies * lanes), Var(lane))
@@ -145,13 +144,16 @@ class Group:
         return [s for state in self.states for s in (*state.moments, state)]
 
     def dims(self, state: State, order: list[str]) -> list[Dim]:
-        """Row dims, then the extra output axes (lanes along the last one when the row has none)."""
+        """Row dims, then the extra output axes; lanes along the last of these, or along the row when there is none."""
         dims = self.shape.row_dims(self.low)
+        if state.extra and self.shape.row is not None:
+            name = self.low.names.fresh(f"{self.shape.row}_b")
+            dims = [Dim(self.shape.row, ((name, Const(self.shape.rows), "seq"),))]
         for axis in state.extra:
             tiled = self.low.tiled[axis]
             names = [self.low.names.fresh(f"{axis}_{s}") for s in ("b", "l")]
             lanes = self.shape.lanes if tiled.tile % self.shape.lanes == 0 else 1
-            last = axis == state.extra[-1] and self.shape.row is None
+            last = axis == state.extra[-1]
             kind: Kind = "lane" if last and lanes > 1 else "seq"
             if lanes > 1 and last:
                 dims.append(Dim(axis, ((names[0], Const(tiled.tile // lanes), "seq"), (names[1], Const(lanes), kind))))

@@ -15,7 +15,20 @@ from tang_verified.semantics.build import canonical, iadd, lt
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Claim, Kind, Loop, Scope
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import (
-    TRUE, Axis, Const, Fold, Op, Read, Sort, Term, Var, children, free_vars, rebuild, sort_of, substitute,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Sort,
+    Term,
+    Var,
+    children,
+    free_vars,
+    rebuild,
+    sort_of,
+    substitute,
 )  # fmt: skip
 
 
@@ -31,7 +44,7 @@ class Tiled:
     @property
     def exact(self) -> bool:
         """No tile is ragged."""
-        return isinstance(self.extent, Const) and int(self.extent.value) % self.tile == 0  # type: ignore[arg-type]
+        return isinstance(self.extent, Const) and int(self.extent.value) % self.tile == 0
 
     def valid(self, local: Term) -> Term:
         return TRUE if self.exact else lt(iadd(self.base, local), self.extent)
@@ -71,9 +84,10 @@ class Lowering:
     names: Names
     tiled: dict[str, Tiled] = field(default_factory=dict)
     stored: dict[Term, Stored] = field(default_factory=dict)
+    inline: dict[Term, Callable[[Point], Term]] = field(default_factory=dict)  # folds written out in a form of their own
 
     def child(self) -> Lowering:
-        return Lowering(self.names, dict(self.tiled), dict(self.stored))
+        return Lowering(self.names, dict(self.tiled), dict(self.stored), dict(self.inline))
 
     def store(self, term: Term, buffer: str, index: Callable[[Point], tuple[Term, ...]]) -> None:
         self.stored[key(term)] = Stored(buffer, index, sort_of(term))
@@ -89,13 +103,15 @@ class Lowering:
             if found is not None:
                 return Read(found.buffer, found.index(point), found.sort)
         if isinstance(term, Fold):
-            return self._fold(term, point)
+            written = self.inline.get(key(term)) if self.inline else None
+            return written(point) if written is not None else self.plain_fold(term, point)
         if isinstance(term, Var):
             return self.full(point).get(term.name, term)
         parts = children(term)
         return canonical(rebuild(term, tuple(self.lower(part, point) for part in parts))) if parts else term
 
-    def _fold(self, fold: Fold, point: Point) -> Term:
+    def plain_fold(self, fold: Fold, point: Point) -> Term:
+        """The fold at a point, its axes named afresh."""
         names: dict[str, Term] = {axis.name: Var(self.names.fresh(axis.name)) for axis in fold.axes}
         axes = tuple(
             Axis(names[axis.name].name, self.lower(substitute(axis.extent, dict(names)), point))  # type: ignore[union-attr]

@@ -12,7 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tang_verified.passes.schedule.analysis import (
-    Contraction, all_folds, contraction, depends, guard_folds, inner_folds, key, row_folds,
+    Contraction,
+    all_folds,
+    contraction,
+    depends,
+    guard_folds,
+    inner_folds,
+    key,
+    row_folds,
 )  # fmt: skip
 from tang_verified.passes.schedule.contraction import Contractor
 from tang_verified.passes.schedule.group import Group, Shape
@@ -20,10 +27,21 @@ from tang_verified.passes.schedule.lower import Dim, Lowering, Names, Point, Til
 from tang_verified.passes.schedule.rebase import find_rebase
 from tang_verified.passes.schedule.target import Target
 from tang_verified.semantics.build import canonical, ceildiv, conj, floordiv, iadd, imul, linear
-from tang_verified.semantics.kernel import Assign, For, Kernel, Loop, Stmt
+from tang_verified.semantics.kernel import Assign, For, Kernel, Kind, Loop, Stmt
 from tang_verified.semantics.program import Def, DType, Program
 from tang_verified.semantics.terms import (
-    REAL_ONE, TRUE, Axis, Const, Fold, Op, Read, Term, Var, children, free_vars, reads,
+    REAL_ONE,
+    TRUE,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    Var,
+    children,
+    free_vars,
+    reads,
 )  # fmt: skip
 
 
@@ -77,7 +95,7 @@ class Planner:
 
     def _large(self, axis: str, at_least: int) -> bool:
         extent = self.extent[axis]
-        return not isinstance(extent, Const) or int(extent.value) >= at_least  # type: ignore[arg-type]
+        return not isinstance(extent, Const) or int(extent.value) >= at_least
 
     def _contraction(self) -> Contraction | None:
         for fold in reversed(self.folds):
@@ -114,7 +132,7 @@ class Planner:
         size = 64 * self.lanes
         outer = self.names.fresh(f"{axis}_t")
         tiled = Tiled(axis, self.extent[axis], imul(Var(outer), size), size)
-        if isinstance(tiled.extent, Const) and int(tiled.extent.value) <= size:  # type: ignore[arg-type]
+        if isinstance(tiled.extent, Const) and int(tiled.extent.value) <= size:
             return self._store(low, [axis])
         low.tiled[axis] = tiled
         return [For(Axis(outer, ceildiv(self.extent[axis], size)), "grid", tuple(self._store(low, [axis])))]
@@ -169,6 +187,8 @@ class Planner:
     def _by_rows(self) -> list[Stmt]:
         rows = [a for a in self.d.axes if all(a in free_vars(f) for f in self.folds)]
         low = Lowering(self.names)
+        if rows and len(rows) == len(self.d.axes) and self._independent() and self._large(rows[-1], 64):
+            return self._row_blocks(low, rows)
         shape = Shape(None, 1, self.lanes)
         for axis in self.d.axes:
             if axis not in rows:
@@ -184,6 +204,32 @@ class Planner:
         body = [*out, *self._store(low, rest)]
         for axis in reversed(rows):
             body = [For(Axis(axis, self.extent[axis]), "grid", tuple(body))]
+        return body
+
+    def _independent(self) -> bool:
+        return all(len(f.body) == 1 and not inner_folds(f) for f in self.folds) and not any(
+            depends(a.body[0], b) for a in self.folds for b in self.folds if a is not b
+        )
+
+    def _row_blocks(self, low: Lowering, rows: list[str]) -> list[Stmt]:
+        """Several rows at once, each a stream of its own: memory answers more requests, and what they share is read once."""
+        from tang_verified.passes.schedule.whole import laned
+
+        axis, block = rows[-1], 16
+        tile, sub, copy = (self.names.fresh(f"{axis}_{s}") for s in ("t", "b", "u"))
+        low.tiled[axis] = Tiled(axis, self.extent[axis], imul(Var(tile), block), block)
+        local = iadd(imul(Var(sub), 4), Var(copy))
+        kinds: dict[str, Kind] = {}
+        for fold in self.folds:
+            low.inline[key(fold)] = laned(self, low, fold, kinds)
+        point: Point = {axis: local}
+        index = tuple(low.full(point).get(a, Var(a)) for a in self.d.axes)
+        loops = (Loop(Axis(sub, Const(block // 4)), "seq"), Loop(Axis(copy, Const(4)), "unroll"))
+        value = low.lower(self.d.value, point)
+        body: list[Stmt] = [Assign(loops, self.d.tensor.name, index, value, low.tiled[axis].valid(local), tuple(kinds.items()))]
+        body = [For(Axis(tile, ceildiv(self.extent[axis], block)), "grid", tuple(body))]
+        for other in reversed(rows[:-1]):
+            body = [For(Axis(other, self.extent[other]), "grid", tuple(body))]
         return body
 
     def _groups(self) -> list[list[Fold]]:
@@ -301,7 +347,7 @@ class Planner:
         if online:
             rows, columns, tile = 48, self._round(self.extent[split.column], self.lanes, 256), 128
         else:
-            rows = self._round(self.extent[split.row], 24, 240)
+            rows = self._round(self.extent[split.row], 6, 174)  # little is wasted at 512, 1024, 2048, …
             columns = self._round(self.extent[split.column], 4 * self.lanes, 8 * 4 * self.lanes)
             tile = self._round(fold_extent, self.lanes, 256)
         rows, columns = self.choice.rows or rows, self.choice.columns or columns
@@ -310,7 +356,7 @@ class Planner:
         row_tile, column_tile = self.names.fresh(f"{split.row}_t"), self.names.fresh(f"{split.column}_t")
         row = Tiled(split.row, self.extent[split.row], imul(Var(row_tile), rows), rows)
         column = Tiled(split.column, self.extent[split.column], imul(Var(column_tile), columns), columns)
-        single = isinstance(column.extent, Const) and int(column.extent.value) <= columns  # type: ignore[arg-type]
+        single = isinstance(column.extent, Const) and int(column.extent.value) <= columns
         if single:
             column = Tiled(split.column, column.extent, Const(0), columns)
         low.tiled = {split.row: row, split.column: column}
@@ -343,7 +389,7 @@ class Planner:
         """The extent rounded up to a multiple of `step`, at most `most` (which it is when the extent is symbolic)."""
         if not isinstance(extent, Const):
             return most
-        value = max(1, int(extent.value))  # type: ignore[arg-type]
+        value = max(1, int(extent.value))
         return min(most, -(-value // step) * step)
 
 

@@ -18,7 +18,19 @@ from math import comb
 from tang_verified.passes.schedule.analysis import depends, factors, key, product
 from tang_verified.semantics.build import canonical, real
 from tang_verified.semantics.terms import (
-    ADD, MAX, NEG_INF, ONE, REAL_ONE, REAL_ZERO, Const, Fold, Op, Term, children, free_vars, rebuild,
+    ADD,
+    MAX,
+    NEG_INF,
+    ONE,
+    REAL_ONE,
+    REAL_ZERO,
+    Const,
+    Fold,
+    Op,
+    Term,
+    children,
+    free_vars,
+    rebuild,
 )  # fmt: skip
 
 
@@ -61,7 +73,8 @@ def find_rebase(fold: Fold, drivers: list[Fold]) -> Rebase | None:
         conditions.append(body.args[0])
         body = body.args[1]
     own = {axis.name for axis in fold.axes}
-    free, bound = [], []
+    free: list[Term] = []
+    bound: list[Term] = []
     for factor in factors(body):
         (bound if depends(factor, driver) else free).append(factor)
     centres = [_centre(factor, driver, own) for factor in bound]

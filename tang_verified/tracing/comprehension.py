@@ -4,7 +4,8 @@
 
 Indices are scalars: they add, multiply by ints, divide and compare, and a[i, k] reads an element. An axis' extent is read
 off the arrays that it indexes alone (a[i, k], not a[i + k]), or given: extents={"k": 3}. `where` bounds the domain by
-comparisons of indices; a condition on data goes into the body, as np.where.
+comparisons of indices; a condition on data goes into the body, as np.where. Where a bounded domain is empty, max and min of
+reals are -inf and inf, those of integers 0.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from tang_verified.semantics.terms import (
 )
 from tang_verified.tracing.array import Scalar, Traced
 from tang_verified.tracing.context import Tracing
-from tang_verified.tracing.dtypes import cast, promote
+from tang_verified.tracing.dtypes import INT_EXTREMES, cast, promote
 from tang_verified.tracing.extent import as_term
 from tang_verified.tracing.sizes import is_affine, is_affine_condition, show, show_shape
 from tang_verified.tracing.values import Lifted, lift, tracing_of
@@ -51,8 +52,8 @@ from tang_verified.tracing.values import Lifted, lift, tracing_of
 NAMED: dict[str, dict[Sort, Monoid]] = {
     "add": {"real": ADD, "int": INT_ADD},
     "mul": {"real": MUL, "int": INT_MUL},
-    "max": {"real": MAX},
-    "min": {"real": MIN},
+    "max": {"real": MAX, "int": INT_EXTREMES[MAX]},
+    "min": {"real": MIN, "int": INT_EXTREMES[MIN]},
     "any": {"bool": ANY},
     "all": {"bool": ALL},
 }
@@ -149,13 +150,13 @@ def _states(
         if sort not in NAMED[monoid] or (own != "bool" and sort == "bool"):
             raise DTypeError(f"comprehension: a body of dtype {fields[0].dtype} for the monoid {monoid!r}")
         chosen = NAMED[monoid][sort]
-        if chosen in (MAX, MIN) and not guarded:
+        if monoid in ("max", "min") and not guarded:
             for axis in axes:
                 tracing.require(Op("le", (ONE, axis.extent)), f"{monoid} over {axis.name[1:]}, which may be empty")
-        final = Fold(chosen, axes, guard, (cast(terms[0], own, sort),))
-        back: Sort = "int" if own == "int" else sort
-        dtype: DType = dtypes[0] if own == back else ("int64" if back == "int" else tracing.default_float)
-        return [cast(final, sort, back)], [dtype]
+        body = cast(terms[0], own, sort)
+        final = Fold(chosen, axes, guard, (TRUE, body) if len(chosen.identity) == 2 else (body,), len(chosen.identity) - 1)
+        dtype: DType = dtypes[0] if own == sort else ("int64" if sort == "int" else tracing.default_float)
+        return [final], [dtype]
     sorts = [sort_of(part) for part in monoid.identity]
     if len(sorts) != len(fields):
         raise ShapeError(f"comprehension: {len(fields)} fields for monoid {monoid.name}, which has {len(sorts)}")

@@ -13,10 +13,24 @@ from fractions import Fraction
 
 from tang_verified.errors import DTypeError
 from tang_verified.semantics.program import SORTS, DType
-from tang_verified.semantics.terms import REAL_ZERO, ZERO, Const, Op, Sort, Term
+from tang_verified.semantics.terms import FALSE, MAX, MIN, REAL_ZERO, ZERO, Const, Monoid, Op, Sort, Sym, Term
 from tang_verified.spec import DTYPES
 
 ORDER: tuple[DType, ...] = ("bool", "int32", "int64", "float16", "float32", "float64")
+
+
+def _int_extreme(name: str) -> Monoid:
+    """max or min of exact integers, which have no largest or smallest: (is there any, the extreme of those there are).
+
+    Of two states without any element the second fields add up: only so is (False, 0) an identity for every state.
+    """
+    (some, x), (other, y) = ((Sym(f"{side}0", "bool"), Sym(f"{side}1", "int")) for side in "ab")
+    both = Op("select", (some, Op(name, (x, y)), y))
+    neither = Op("select", (some, x, Op("add", (x, y))))
+    return Monoid(f"int_{name}", (FALSE, ZERO), (Op("or", (some, other)), Op("select", (other, both, neither))))
+
+
+INT_EXTREMES = {MAX: _int_extreme("max"), MIN: _int_extreme("min")}  # their fold's body is (True, x), its result field 1
 
 
 def promote(operands: Sequence[tuple[DType, bool]], default_float: DType) -> tuple[DType, bool]:

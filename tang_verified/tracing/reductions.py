@@ -36,7 +36,7 @@ from tang_verified.semantics.terms import (
 )  # fmt: skip
 from tang_verified.tracing.array import Traced
 from tang_verified.tracing.axes import one_axis, several_axes
-from tang_verified.tracing.dtypes import as_dtype, cast
+from tang_verified.tracing.dtypes import INT_EXTREMES, as_dtype, cast
 from tang_verified.tracing.pointwise import astype, elementwise, op, subtract
 from tang_verified.tracing.sizes import show, show_shape
 from tang_verified.tracing.values import need_array
@@ -156,23 +156,26 @@ def _running(array: Any, axis: Any, dtype: Any, include: bool, label: str, monoi
 
 
 def fold(x: Traced, axis: Any, keepdims: bool, label: str, out: DType, monoid: Monoid) -> Traced:
-    """x folded by a monoid along axes. Integer max and min have no identity: they fold reals, and truncate."""
+    """x folded by a monoid along axes; max and min of integers by their own (`dtypes.INT_EXTREMES`)."""
     places = several_axes(x, axis, label)
     names = dict(zip(places, x.tracing.axes(len(places), "k"), strict=True))
     kept = [place for place in range(x.ndim) if place not in names]
     shape = tuple(
         ONE if place in names else x.extents[place] for place in range(x.ndim) if keepdims or place not in names
     )  # fmt: skip
-    sort: Sort = "real" if monoid in (MAX, MIN) else SORTS[out]
+    sort: Sort = SORTS[out]
+    extreme = INT_EXTREMES.get(monoid) if sort == "int" else None
 
     def value(*i: Term) -> Term:
         outer = dict(zip(range(x.ndim), i, strict=True)) if keepdims else dict(zip(kept, i, strict=True))
         index = [Var(names[place]) if place in names else outer.get(place, ZERO) for place in range(x.ndim)]
         body = cast(x.at(*index), SORTS[x.dtype_name], sort)
         if not places:
-            return cast(body, sort, SORTS[out])
+            return body
         axes = tuple(Axis(names[place], x.extents[place]) for place in places)
-        return cast(Fold(monoid, axes, TRUE, (body,)), sort, SORTS[out])
+        if extreme is not None:
+            return Fold(extreme, axes, TRUE, (TRUE, body), 1)
+        return Fold(monoid, axes, TRUE, (body,))
 
     return x.tracing.define(label, out, shape, value)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tang_verified.semantics.program import Program
 from tang_verified.spec import spec
-from tang_verified.trace import trace
+from tang_verified.tracing.tracer import trace
 
 PRIMES = {"n": 5, "m": 7, "d": 3, "e": 2, "b": 2, "h": 3, "v": 11}
 

@@ -1,0 +1,33 @@
+"""Random programs: what is compiled against the reference interpreter and against NumPy in float64.
+
+HYPOTHESIS_PROFILE=thorough looks at many more of them, at random; by default the same few are looked at every time.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from .check import check
+from .programs import MENUS, Source, programs
+
+CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
+settings.register_profile("ci", derandomize=True, max_examples=8, deadline=None, suppress_health_check=CHECKS, database=None)
+settings.register_profile("thorough", max_examples=400, deadline=None, suppress_health_check=CHECKS, print_blob=True)
+PROFILE = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.mark.parametrize("menu", MENUS)
+def test_random_programs(menu: str) -> None:
+    @settings(PROFILE)
+    @given(programs(menu), st.integers(0, 9))
+    def agree(made: tuple[Source, dict[str, int]], seed: int) -> None:
+        check(*made, seed)
+
+    agree()
+
+
+__all__ = ["Phase"]

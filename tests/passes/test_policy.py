@@ -1,0 +1,102 @@
+"""What is computed on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tang_verified.passes.policy import LIMIT, heavy, materialised
+from tang_verified.semantics.terms import ADD, TRUE, Const, Fold, Var
+from tang_verified.tracing.tracer import trace
+from tests.passes.helpers import I, J, N, op, over, x
+from tests.passes.zoo import MODELS, softmax, traced
+
+
+def kept(fn: Callable[..., Any], **specs: str) -> int:
+    """How many definitions besides the outputs."""
+    program = trace(fn, specs)
+    return len(materialised(program) - set(program.outputs))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name: str) -> None:
+    program = traced(name)
+    assert set(program.outputs) <= materialised(program)
+    assert len(materialised(program)) == MODELS[name].defs
+
+
+def mlp(x: Any, w: Any, u: Any) -> Any:
+    return x.__array_namespace__().tanh(x @ w) @ u
+
+
+def test_a_chain_of_long_contractions() -> None:
+    assert kept(mlp, x="n 512", w="512 2048", u="2048 512") == 1
+    assert kept(mlp, x="n 64", w="64 2048", u="2048 64") == 0  # as attention
+    assert kept(mlp, x="n 64", w="64 m", u="m 512") == 1  # recomputed for each of 512 columns
+    assert kept(mlp, x="n 512", w="512 m", u="m 64") == 1  # 512 products for each element
+
+
+def test_expensive_arguments_of_a_contraction() -> None:
+    assert kept(lambda x, w: x.__array_namespace__().cos(x) @ w, x="n d", w="d m") == 1
+    assert kept(lambda x, w: (x * 2.0 + 1.0) @ w, x="n d", w="d m") == 0
+    assert kept(lambda x, w: x.__array_namespace__().sum(x.__array_namespace__().cos(x), axis=1), x="n d", w="d m") == 0
+
+
+def test_a_matmul_read_twice() -> None:
+    def two(x: Any, w: Any) -> Any:
+        s = x @ w
+        xp = x.__array_namespace__()
+        return xp.sin(s), xp.cos(s)
+
+    assert kept(two, x="n 512", w="512 m") == 1
+    assert kept(two, x="n 64", w="64 m") == 0  # short: computed twice
+    assert kept(lambda x: (softmax(x), softmax(x) * 2.0), x="n m") == 0  # row statistics
+
+
+def test_the_epilogue_stays_with_its_matmul() -> None:
+    def two(x: Any, w: Any) -> Any:
+        xp = x.__array_namespace__()
+        h = xp.maximum(x @ w, 0.0)
+        return xp.sin(h), xp.cos(h)
+
+    program = trace(two, {"x": "n 512", "w": "512 m"})
+    (name,) = materialised(program) - set(program.outputs)
+    assert name.startswith("h")
+
+
+def test_views_are_not_kept() -> None:
+    def heads(x: Any, w: Any, u: Any) -> Any:
+        xp = x.__array_namespace__()
+        y = xp.permute_dims(xp.reshape(x @ w, (x.shape[0], 8, 64)), (1, 0, 2))
+        return y @ u
+
+    program = trace(heads, {"x": "n 512", "w": "512 512", "u": "8 64 512"})
+    (name,) = materialised(program) - set(program.outputs)
+    assert name.endswith("matmul")
+
+    def packed(x: Any, w: Any) -> Any:
+        y = x @ w
+        return softmax(y[:, :64] @ y[:, 64:128].mT) @ y[:, 128:]
+
+    assert kept(packed, x="n 512", w="512 192") == 1
+
+
+def test_a_matmul_read_at_two_places() -> None:
+    def turned(x: Any, w: Any) -> Any:
+        s = x @ w
+        return s[:, :3] - s[:, 3:]
+
+    assert kept(turned, x="n 512", w="512 6") == 1
+    assert kept(turned, x="n 64", w="64 6") == 0
+
+
+def test_heavy() -> None:
+    k = Var("k")
+    product = op("mul", x(I, k), x(k, J))
+    assert heavy(Fold(ADD, over("k", N), TRUE, (product,)))
+    assert heavy(Fold(ADD, over("k", Const(LIMIT + 1)), TRUE, (product,)))
+    assert not heavy(Fold(ADD, over("k", Const(LIMIT)), TRUE, (product,)))
+    assert not heavy(Fold(ADD, over("k", N), TRUE, (op("mul", x(I, k), x(I, k)),)))  # a square: a row statistic
+    assert not heavy(Fold(ADD, over("k", N), TRUE, (x(I, k),)))
