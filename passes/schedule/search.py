@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
+from tang_verified.errors import CompileError
 from tang_verified.passes.derive import Derived
 from tang_verified.passes.schedule.plan import Choice, plan
 from tang_verified.passes.schedule.target import Target
@@ -12,6 +14,7 @@ from tang_verified.proofs.ledger import Refused
 from tang_verified.semantics.program import Program
 from tang_verified.semantics.terms import IllFormed
 
+OPTIONS = tuple(field.name for field in fields(Choice))
 STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
 
 
@@ -20,6 +23,7 @@ def certified_plan(
 ) -> tuple[Certified, tuple[str, ...]]:
     """The first style whose kernels are proved, and what was refused before it."""
     program, steps = derived.program, derived.steps
+    check_options(program, schedule)
     styles = {d.tensor.name: 0 for d in program.defs}
     common = {option: value for option, value in schedule.items() if option not in styles}  # for every definition
     notes: list[str] = []
@@ -45,3 +49,22 @@ def _blamed(problem: Exception, styles: dict[str, int]) -> list[str]:
     place = problem.place if isinstance(problem, Refused) else ""
     named = [name for name in styles if place.startswith((f"kernel {name}/", f"kernel {name} "))]
     return named or list(styles)
+
+
+def check_options(program: Program, schedule: dict[str, Any]) -> None:
+    """Refuse options for what is not there: they would be left out without a word."""
+    names = [d.tensor.name for d in program.defs]
+    common = {name: value for name, value in schedule.items() if name in OPTIONS}
+    for name, options in {**schedule, "every definition": common}.items():
+        if name in common:
+            continue
+        if name not in (*names, "every definition"):
+            there = f"there are: {', '.join(names)}; or an option for all: {', '.join(OPTIONS)}"
+            raise CompileError(f"schedule: no definition {name!r} is left to compute", there)
+        for option, value in options.items():
+            if option not in OPTIONS:
+                raise CompileError(f"schedule: {name} has no option {option!r}", f"there are: {', '.join(OPTIONS)}")
+            if option == "style" and value not in STYLES:
+                raise CompileError(f"schedule: {name}: no style {value!r}", f"there are: {', '.join(STYLES)}")
+            if option != "style" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise CompileError(f"schedule: {name}: {option}={value!r} is not a positive int")

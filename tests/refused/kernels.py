@@ -787,7 +787,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 if is_op(t, "mod")
                 else None
             )
-        ),  # type: ignore[union-attr]  # noqa: E501
+        ),  # type: ignore[union-attr]
         "value/",
     ),
     Mutant("divisor negated", "remainder", "number", kept(_const(Const(4), Const(-4))), "value/"),
@@ -796,7 +796,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "x / x is 1",
         "ratio",
         "number",
-        kept(lambda t: Op("mul", (Op("div", (t.args[0], t.args[0])), Op("div", t.args))) if is_op(t, "div") else None),  # type: ignore[union-attr]  # noqa: E501
+        kept(lambda t: Op("mul", (Op("div", (t.args[0], t.args[0])), Op("div", t.args))) if is_op(t, "div") else None),  # type: ignore[union-attr]
         "value/",
     ),
     Mutant("x / 0 is 0", "ratio", "number", kept(relation("div", "div0")), "value/"),
@@ -808,7 +808,7 @@ MUTANTS: tuple[Mutant, ...] = (
             lambda t: (
                 Op("sub", (Op("add", (t.args[0], t.args[0])), Op("add", (t.args[0], t.args[1])))) if is_op(t, "sub") else None
             )
-        ),  # type: ignore[union-attr]  # noqa: E501
+        ),  # type: ignore[union-attr]
         "value/",
     ),
     Mutant(
@@ -817,21 +817,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "number",
         kept(lambda t: t.args[0].args[0] if is_op(t, "exp") else None),
         "value/",
-    ),  # type: ignore[union-attr]  # noqa: E501
+    ),  # type: ignore[union-attr]
     Mutant(
         "sqrt(x)^2 is x, below 0 too",
         "root",
         "number",
         kept(lambda t: t.args[0].args[0] if is_op(t, "mul") else None),
         "value/",
-    ),  # type: ignore[union-attr]  # noqa: E501
+    ),  # type: ignore[union-attr]
     Mutant(
         "sqrt(x)^2 is |x|",
         "root",
         "number",
         kept(lambda t: Op("abs", (t.args[0].args[0],)) if is_op(t, "mul") else None),
         "value/",
-    ),  # type: ignore[union-attr]  # noqa: E501
+    ),  # type: ignore[union-attr]
     Mutant(
         "the same but for nan",
         "difference",
@@ -1013,7 +1013,7 @@ MUTANTS: tuple[Mutant, ...] = (
             )
         ),
         "width/int64",
-    ),  # noqa: E501
+    ),
     Mutant(
         "a product of sizes beyond 2^62",
         "transpose",
@@ -1030,7 +1030,7 @@ MUTANTS: tuple[Mutant, ...] = (
             )
         ),
         "width/int64",
-    ),  # noqa: E501
+    ),
     # -- monoids
     Mutant("a law that fails: average", "column_sums", "monoid", value(refold(AVERAGE)), "monoid/average/associative"),
     Mutant("a law that fails: identity", "column_sums", "monoid", value(refold(FROM_ONE)), "monoid/from one/identity"),
@@ -1087,14 +1087,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "stage",
         assignment(lambda s: replace(s, value=first(s.value, _padding(REAL_ZERO))) if s.target == "tile" else None),
         "value/tile",
-    ),  # type: ignore[arg-type]  # noqa: E501
+    ),  # type: ignore[arg-type]
     Mutant(
         "staged tile claims another row",
         "staged",
         "stage",
         buffer(lambda s: replace(s, claim=Claim(s.claim.index, first(s.claim.value, shifted("x", 1, 0)))) if s.claim else None),
         "value/tile",
-    ),  # type: ignore[arg-type]  # noqa: E501
+    ),  # type: ignore[arg-type]
     Mutant(
         "staged tile private to its writers",
         "staged",
