@@ -140,8 +140,9 @@ class Execution:
         check_names((buffer.name,), "buffer")
         if buffer.dtype not in SORTS or buffer.scope not in get_args(BufferScope):
             raise IllFormed(f"buffer {buffer.name}: {buffer.dtype} {buffer.scope}")
-        touched = [t.dtype for t in (*self.tensors.values(), *map(self.program.tensor, self.outputs)) if SORTS[t.dtype] == "real"]
-        if SORTS[buffer.dtype] == "real" and BYTES[buffer.dtype] < max(map(BYTES.__getitem__, touched), default=0):
+        arrays = (*self.tensors.values(), *map(self.program.tensor, self.outputs))
+        widest = max((BYTES[t.dtype] for t in arrays if SORTS[t.dtype] == "real"), default=0)
+        if SORTS[buffer.dtype] == "real" and BYTES[buffer.dtype] < widest:
             raise self.ledger.refuse("width/real", f"{buffer.name} is narrower than the arrays of the kernel", "disproved")
         bound = 1
         for extent in buffer.shape:

@@ -1,0 +1,38 @@
+"""Real certificates for the tests, made once a run: hand-written attention, and softmax through the passes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tang_verified.passes.derive import derive
+from tang_verified.passes.schedule.search import certified_plan
+from tang_verified.passes.schedule.target import Target
+from tang_verified.proofs.certificate import write
+from tang_verified.proofs.check import Certified, certify
+from tang_verified.tracing.tracer import trace
+from tests.proofs.attention import attention
+
+SOURCES = {
+    "attention": {"attention.c": "void attention(void) { /* one pass */ }\n"},
+    "softmax": {"softmax.c": "int softmax;\n"},
+}
+
+
+@cache
+def certified(name: str) -> Certified:
+    if name == "attention":
+        program, kernel = attention()
+        return certify(program, [], [kernel])
+    program = trace(softmax, {"x": "n m"}, name="softmax")
+    return certified_plan(program, derive(program), Target(), {})[0]
+
+
+@cache
+def certificate(name: str) -> str:
+    return write(certified(name), SOURCES[name])
+
+
+def softmax(x):  # type: ignore[no-untyped-def]
+    xp = x.__array_namespace__()
+    e = xp.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
