@@ -68,20 +68,20 @@ class MonoidFacts:
     def _prove_laws(self, monoid: Monoid, finite: bool = False) -> None:
         sorts = [sort_of(t) for t in monoid.identity]
         u, v, w = (tuple(Sym(f"{n}{k}", s) for k, s in enumerate(sorts)) for n in "uvw")
-        identity, name = monoid.identity, f"monoid/{monoid.name}{'/finite' if finite else ''}"
-        states = (u, v, w) if finite else ()
+        identity, name = monoid.identity, f"monoid/{monoid.name}"
+        states, which = ((u, v, w), "-finite") if finite else ((), "")
         left = combine(monoid, combine(monoid, u, v), w)
         right = combine(monoid, u, combine(monoid, v, w))
-        self._states(f"{name}/associative", left, right, states)
-        self._states(f"{name}/identity-left", combine(monoid, identity, u), u, states)
-        self._states(f"{name}/identity-right", combine(monoid, u, identity), u, states)
+        self._states(f"{name}/associative{which}", left, right, states)
+        self._states(f"{name}/identity-left{which}", combine(monoid, identity, u), u, states)
+        self._states(f"{name}/identity-right{which}", combine(monoid, u, identity), u, states)
         if monoid.commutative:
-            self._states(f"{name}/commutative", combine(monoid, u, v), combine(monoid, v, u), states)
+            self._states(f"{name}/commutative{which}", combine(monoid, u, v), combine(monoid, v, u), states)
         if finite:
-            self._states(f"{name}/identity-identity", combine(monoid, identity, identity), identity, ())
+            self._states(f"{name}/identity-identity{which}", combine(monoid, identity, identity), identity, ())
             encoder, given = self._finite((u, v))
             closed = [encoder.encode(t).finite for t in combine(monoid, u, v) if sort_of(t) == "real"]
-            self.ledger.valid(f"{name}/closed", encoder, given, all_of(*closed), f"{_state(combine(monoid, u, v))} is finite")
+            self.ledger.valid(f"{name}/closed{which}", encoder, given, all_of(*closed), f"{_state(combine(monoid, u, v))} is finite")
 
     @staticmethod
     def _finite(states: Sequence[tuple[Term, ...]]) -> tuple[Encoder, list[Any]]:
