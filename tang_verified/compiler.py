@@ -1,11 +1,11 @@
 """compile(fn, q="n d", …)  ->  a kernel that runs, with its certificate.
 
-    trace     fn on traced arrays                                    a Program
-    derive    passes propose steps, each checked as it is proposed   a Program with one definition a kernel
-    plan      a schedule for each definition                         Kernels
-    certify   the checker proves the steps and the kernels           a Certified
-    print     the backend spells the certified kernels               text
-    load      the backend's runtime                                  something to call
+trace     fn on traced arrays                                    a Program
+derive    passes propose steps, each checked as it is proposed   a Program with one definition a kernel
+plan      a schedule for each definition                         Kernels
+certify   the checker proves the steps and the kernels           a Certified
+print     the backend spells the certified kernels               text
+load      the backend's runtime                                  something to call
 """
 
 from __future__ import annotations
@@ -157,9 +157,10 @@ class CompiledKernel:
         for size in self.program.sizes:
             have = sizes.get(size.name)
             if have is None or not size.low <= have <= size.high:
+                wanted = f"{size.name}{'>=' if (have or 0) < size.low else '<='}{have}"
                 raise CompileError(
                     f"{self.name}: size {size.name} is {have}, the certificate covers {size.low} to {size.high}",
-                    f"declare the range in the spec, as in '{size.name}{f'>={have}' if (have or 0) < size.low else f'<={have}'}', "
+                    f"declare the range in the spec, as in '{wanted}', "
                     "if the program has a meaning there",
                 )
         return sizes
@@ -261,7 +262,9 @@ def compile(
     except Refused as refusal:
         raise CompileError(
             f"{program.name} is not compiled: {refusal.obligation} is {refusal.verdict} at {refusal.place}: {refusal.why}",
-            "correct the monoid's combine or identity, or say commutative=False" if refusal.obligation.startswith("monoid/")
-            else "state more about the sizes (spec 'n>=1'), or write it more simply", place_of(fn),
+            "correct the monoid's combine or identity, or say commutative=False"
+            if refusal.obligation.startswith("monoid/")
+            else "state more about the sizes (spec 'n>=1'), or write it more simply",
+            place_of(fn),
         ) from refusal
     return CompiledKernel(certified, backend, notes, timings)

@@ -122,7 +122,9 @@ def test_floor_division_of_a_shifted_index() -> None:
     np.testing.assert_array_equal(tv.compile(index, x=tv.spec("8", "int64"))(np.zeros(8, np.int64)), [-2] * 8)
 
 
-@pytest.mark.parametrize(("dtype", "top"), [("int32", 2**24 + 1), ("int32", 2**31 - 1), ("int64", 2**53 + 1), ("int64", 2**60 + 1)])
+@pytest.mark.parametrize(
+    ("dtype", "top"), [("int32", 2**24 + 1), ("int32", 2**31 - 1), ("int64", 2**53 + 1), ("int64", 2**60 + 1)]
+)
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_extremes_of_large_integers_are_exact(dtype: str, top: int, name: str) -> None:
     """A maximum taken in floats loses the last bits."""
@@ -271,7 +273,12 @@ def test_sum_of_nothing() -> None:
     total, product, none, every = tv.compile(
         lambda x, c: (x.sum(axis=-1), x.prod(axis=-1), c.any(axis=-1), c.all(axis=-1)), x="n m", c=tv.spec("n m", "bool")
     )(np.empty((2, 0), np.float32), np.empty((2, 0), np.bool_))
-    assert total.tolist() == [0, 0] and product.tolist() == [1, 1] and none.tolist() == [False] * 2 and every.tolist() == [True] * 2
+    assert (
+        total.tolist() == [0, 0]
+        and product.tolist() == [1, 1]
+        and none.tolist() == [False] * 2
+        and every.tolist() == [True] * 2
+    )
 
 
 def test_max_of_nothing_is_refused() -> None:

@@ -139,8 +139,12 @@ def shared_private_buffer() -> Case:
 def narrow_buffer() -> Case:
     big = imul(var("t"), 1 << 20)
     one = Assign((Loop(Axis("c", Const(1)), "seq"),), "b", (var("c"),), big)
-    body = (For(Axis("t", n), "seq", (buffer("b", "int32"), one, Assign((), "out", (var("t"),), Read("b", (Const(0),), "int")))),)
-    return Case("an index beyond 32 bits in an int32 buffer", "width/int32", program(define("out", imul(i, 1 << 20), "int64")), body)
+    body = (
+        For(Axis("t", n), "seq", (buffer("b", "int32"), one, Assign((), "out", (var("t"),), Read("b", (Const(0),), "int")))),
+    )
+    return Case(
+        "an index beyond 32 bits in an int32 buffer", "width/int32", program(define("out", imul(i, 1 << 20), "int64")), body
+    )
 
 
 def data_in_an_extent() -> Case:
