@@ -139,7 +139,8 @@ class Execution:
         check_names((buffer.name,), "buffer")
         if buffer.dtype not in SORTS or buffer.scope not in get_args(BufferScope):
             raise IllFormed(f"buffer {buffer.name}: {buffer.dtype} {buffer.scope}")
-        touched = [t.dtype for t in (*self.tensors.values(), *map(self.program.tensor, self.outputs)) if SORTS[t.dtype] == "real"]
+        arrays = (*self.tensors.values(), *map(self.program.tensor, self.outputs))
+        touched = [t.dtype for t in arrays if SORTS[t.dtype] == "real"]
         if SORTS[buffer.dtype] == "real" and BYTES[buffer.dtype] < max(map(BYTES.__getitem__, touched), default=0):
             raise self.ledger.refuse("width/real", f"{buffer.name} is narrower than the arrays of the kernel", "disproved")
         bound = 1

@@ -12,7 +12,10 @@ from tang_verified.proofs.check import Certified, certify
 from tang_verified.tracing.tracer import trace
 from tests.proofs.attention import attention
 
-SOURCES = {"attention": {"attention.c": "void attention(void) { /* one pass */ }\n"}, "softmax": {"softmax.c": "int softmax;\n"}}
+SOURCES = {
+    "attention": {"attention.c": "void attention(void) { /* one pass */ }\n"},
+    "softmax": {"softmax.c": "int softmax;\n"},
+}
 
 
 @cache

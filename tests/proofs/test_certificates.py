@@ -109,7 +109,9 @@ def test_equal_terms_give_equal_tables_whatever_is_shared() -> None:
     assert canonical(tables[0].nodes) == canonical(tables[1].nodes)
 
 
-@pytest.mark.parametrize("entry", [["int", True], ["int", "1"], ["bool", 1], ["real", 1], ["real", "1.5"], ["real", "0x1"], [], 7])
+@pytest.mark.parametrize(
+    "entry", [["int", True], ["int", "1"], ["bool", 1], ["real", 1], ["real", "1.5"], ["real", "0x1"], [], 7]
+)
 def test_constants_have_one_spelling(entry: object) -> None:
     with pytest.raises(BadData):
         Decoder([entry])
