@@ -1,6 +1,6 @@
 """The whole check: (traced program, steps, kernels) -> `Certified`, or a refusal. Nobody else can make a `Certified`.
 
-1. every read of the traced program is in bounds;
+1. every read of the traced program is in bounds, and what it folds by are monoids;
 2. each step holds, and leads from one program to the next;
 3. each kernel computes definitions of the last program, from inputs and from what earlier kernels computed;
 4. the kernels together compute every output.
@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass
 
+from tang_verified.proofs.equality import Equality
 from tang_verified.proofs.execute import Execution
 from tang_verified.proofs.ledger import Ledger, Obligation, Solver
 from tang_verified.proofs.steps import Step, check_bounds, check_finite, check_step
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import Program, check_program
-from tang_verified.semantics.terms import IllFormed
+from tang_verified.semantics.terms import IllFormed, monoids
 
 if __name__ != "tang_verified.proofs.check":
     raise ImportError("the trusted core must be imported as tang_verified.proofs")
@@ -41,11 +42,21 @@ class Certified:
             raise IllFormed("only the checker makes a Certified")
 
 
+def check_monoids(ledger: Ledger, program: Program) -> None:
+    """Every monoid that the program folds by obeys its laws."""
+    facts = Equality(ledger).monoids
+    for d in program.defs:
+        ledger.place = d.tensor.name
+        for monoid in monoids(d.value):
+            facts.meaningful(monoid)
+
+
 def certify(traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], solver: Solver = "z3") -> Certified:
     """Discharge every obligation, or raise `Refused` or `IllFormed`."""
     check_program(traced)
     ledger = Ledger(traced, solver)
     check_bounds(ledger, traced)
+    check_monoids(ledger, traced)
     program = traced
     for number, step in enumerate(steps, 1):
         program = check_step(ledger, program, step, number)

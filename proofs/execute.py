@@ -20,7 +20,8 @@ from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from tang_verified.proofs.equality import Equality, Scope, domain_facts
-from tang_verified.proofs.ledger import Ledger, show
+from tang_verified.proofs.ledger import Ledger, Refused, show
+from tang_verified.proofs.monoids import Laws
 from tang_verified.proofs.width import Ranges
 from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Claim, For, Kernel, Kind, Stmt
@@ -140,8 +141,8 @@ class Execution:
         if buffer.dtype not in SORTS or buffer.scope not in get_args(BufferScope):
             raise IllFormed(f"buffer {buffer.name}: {buffer.dtype} {buffer.scope}")
         arrays = (*self.tensors.values(), *map(self.program.tensor, self.outputs))
-        touched = [t.dtype for t in arrays if SORTS[t.dtype] == "real"]
-        if SORTS[buffer.dtype] == "real" and BYTES[buffer.dtype] < max(map(BYTES.__getitem__, touched), default=0):
+        widest = max((BYTES[t.dtype] for t in arrays if SORTS[t.dtype] == "real"), default=0)
+        if SORTS[buffer.dtype] == "real" and BYTES[buffer.dtype] < widest:
             raise self.ledger.refuse("width/real", f"{buffer.name} is narrower than the arrays of the kernel", "disproved")
         bound = 1
         for extent in buffer.shape:
@@ -401,13 +402,24 @@ class Execution:
         check_extent(extent, self.ledger.place)
         self._bound_names(extent, frame, more)
 
+    def _laws(self, fold: Fold) -> Laws:
+        """The monoid's laws for all states; or for the identity and finite states, where every element is finite."""
+        monoids = self.equality.monoids
+        try:
+            return monoids.laws(fold.monoid)
+        except Refused as refusal:
+            monoids.meaningful(fold.monoid)
+            if not all(self.equality.finite("element/finite", part, Scope(())) for part in fold.body):
+                raise refusal from None
+            return Laws(fold.monoid.commutative)
+
     def _kinds(self, statement: Assign) -> None:
         """Kinds of the loops and fold axes. A fold axis spread over lanes reorders the fold: its monoid must allow it."""
         kinds = dict(statement.fold_kinds)
         if len(kinds) != len(statement.fold_kinds) or any(loop.kind not in get_args(Kind) for loop in statement.loops):
             raise IllFormed(f"{statement.target}: an axis has two kinds, or an unknown one")
         for fold in (f for term in (*statement.index, statement.guard, statement.value) for f in all_folds(term)):
-            laws = self.equality.monoids.laws(fold.monoid)  # a printer may group by them, and reorder if commutative is claimed
+            laws = self._laws(fold)  # a printer may group by them, and reorder if commutative is claimed
             for axis in fold.axes:
                 kind = kinds.get(axis.name, "seq")
                 if kind not in ("seq", "unroll", "lane"):

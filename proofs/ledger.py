@@ -32,6 +32,7 @@ Solver: TypeAlias = Literal["z3", "cvc5", "both"]
 Verdict: TypeAlias = Literal["proved", "disproved", "unproved", "error"]
 Z3_BUDGET = 30_000_000  # Z3's own resource units, a few seconds; the verdict does not depend on the machine
 CVC5_BUDGET = 4_000_000
+FLAGS = {"nan": "nan", "top": "inf", "bot": "-inf"}  # an extended real's, in an encoder's names
 
 
 class Refused(Exception):
@@ -240,9 +241,18 @@ def conjunction(encoder: Encoder, facts: Sequence[Term]) -> list[Any]:
 
 
 def counterexample(model: Any, show_as: str) -> str:
-    """The values that a model gives to the free constants, by name."""
-    values = sorted(f"{d.name()}={model[d]}" for d in model.decls() if d.arity() == 0)
-    shown = ", ".join(value.split(".", 1)[-1] for value in values[:12])
+    """The values that a model gives to the free constants, by name; a real's flags and number are one value."""
+    values = {d.name().split(".", 1)[-1]: str(model[d]) for d in model.decls() if d.arity() == 0}
+    spelt: dict[str, str] = {}
+    for name in sorted(values):
+        stem, _, flag = name.rpartition(".")
+        if not stem or flag not in FLAGS:
+            spelt.setdefault(name, values[name])  # left alone where a flag has spoken
+        elif values[name] == "True":
+            spelt[stem] = FLAGS[flag]
+        elif stem not in values:
+            spelt.setdefault(stem, "0")  # any number
+    shown = ", ".join(f"{name}={spelt[name]}" for name in sorted(spelt)[:12])
     return f"counterexample {shown or '(any values)'}" + (f" for {show_as}" if show_as else "")
 
 

@@ -50,25 +50,54 @@ class MonoidFacts:
         found: Laws = self.ledger.laws[monoid]
         return found
 
-    def _prove_laws(self, monoid: Monoid) -> None:
+    def meaningful(self, monoid: Monoid) -> None:
+        """The laws for all states, or at least for the identity and all states whose reals are finite, closed under combine.
+
+        A program whose folds are not even that would depend on the order of its elements, and is refused. This permits no
+        reordering: what reorders asks for `laws`.
+        """
+        try:
+            self.laws(monoid)
+        except Refused as refusal:
+            try:
+                with self.ledger.trial(), self.ledger.lemma():
+                    self._prove_laws(monoid, finite=True)
+            except Refused as finite:  # its counterexample is the plainer one
+                raise (finite if finite.verdict == "disproved" else refusal) from None
+
+    def _prove_laws(self, monoid: Monoid, finite: bool = False) -> None:
         sorts = [sort_of(t) for t in monoid.identity]
         u, v, w = (tuple(Sym(f"{n}{k}", s) for k, s in enumerate(sorts)) for n in "uvw")
-        identity = monoid.identity
+        identity, name = monoid.identity, f"monoid/{monoid.name}{'/finite' if finite else ''}"
+        states = (u, v, w) if finite else ()
         left = combine(monoid, combine(monoid, u, v), w)
         right = combine(monoid, u, combine(monoid, v, w))
-        self._states(f"monoid/{monoid.name}/associative", left, right)
-        self._states(f"monoid/{monoid.name}/identity-left", combine(monoid, identity, u), u)
-        self._states(f"monoid/{monoid.name}/identity-right", combine(monoid, u, identity), u)
+        self._states(f"{name}/associative", left, right, states)
+        self._states(f"{name}/identity-left", combine(monoid, identity, u), u, states)
+        self._states(f"{name}/identity-right", combine(monoid, u, identity), u, states)
         if monoid.commutative:
-            self._states(f"monoid/{monoid.name}/commutative", combine(monoid, u, v), combine(monoid, v, u))
+            self._states(f"{name}/commutative", combine(monoid, u, v), combine(monoid, v, u), states)
+        if finite:
+            self._states(f"{name}/identity-identity", combine(monoid, identity, identity), identity, ())
+            encoder, given = self._finite((u, v))
+            closed = [encoder.encode(t).finite for t in combine(monoid, u, v) if sort_of(t) == "real"]
+            self.ledger.valid(f"{name}/closed", encoder, given, all_of(*closed), f"{_state(combine(monoid, u, v))} is finite")
 
-    def _states(self, name: str, left: tuple[Term, ...], right: tuple[Term, ...]) -> None:
+    @staticmethod
+    def _finite(states: Sequence[tuple[Term, ...]]) -> tuple[Encoder, list[Any]]:
+        """An encoder, and that every real of the states is finite."""
         encoder = Encoder()
+        return encoder, [encoder.encode(t).finite for state in states for t in state if sort_of(t) == "real"]
+
+    def _states(
+        self, name: str, left: tuple[Term, ...], right: tuple[Term, ...], finite: Sequence[tuple[Term, ...]]
+    ) -> None:  # fmt: skip
+        encoder, given = self._finite(finite)
         claims = []
         for a, b in zip(left, right, strict=True):
             x, y = encoder.encode(a), encoder.encode(b)
             claims.append(same(x, y) if isinstance(x, Extended) else x == y)
-        self.ledger.valid(name, encoder, [], all_of(*claims), f"{_state(left)} = {_state(right)}")
+        self.ledger.valid(name, encoder, given, all_of(*claims), f"{_state(left)} = {_state(right)}")
 
     def kind(self, fold: Fold, scope: Scope) -> Kind:
         """What a real fold can never be, as far as it can be shown here."""

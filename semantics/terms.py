@@ -309,6 +309,24 @@ def reads(term: Term) -> tuple[Read, ...]:
     return tuple(out)
 
 
+def monoids(term: Term) -> tuple[Monoid, ...]:
+    """Every monoid that the term folds by."""
+    out: dict[Monoid, None] = {}
+    seen: set[Term] = set()
+
+    def walk(node: Term) -> None:
+        if node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, Fold):
+            out[node.monoid] = None
+        for part in children(node):
+            walk(part)
+
+    walk(term)
+    return tuple(out)
+
+
 def substitute(term: Term, values: dict[str, Term]) -> Term:
     """Replace free variables, renaming bound axes wherever one would be captured."""
     incoming = frozenset().union(*(free_vars(value) for value in values.values())) if values else frozenset()

@@ -1,11 +1,11 @@
 """compile(fn, q="n d", …)  ->  a kernel that runs, with its certificate.
 
-    trace     fn on traced arrays                                    a Program
-    derive    passes propose steps, each checked as it is proposed   a Program with one definition a kernel
-    plan      a schedule for each definition                         Kernels
-    certify   the checker proves the steps and the kernels           a Certified
-    print     the backend spells the certified kernels               text
-    load      the backend's runtime                                  something to call
+trace     fn on traced arrays                                    a Program
+derive    passes propose steps, each checked as it is proposed   a Program with one definition a kernel
+plan      a schedule for each definition                         Kernels
+certify   the checker proves the steps and the kernels           a Certified
+print     the backend spells the certified kernels               text
+load      the backend's runtime                                  something to call
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tang_verified.errors import CompileError, place_of
-from tang_verified.semantics.program import ELEMENT_LIMIT, Program, Tensor
+from tang_verified.semantics.program import ELEMENT_LIMIT, SORTS, Program, Tensor
 from tang_verified.semantics.terms import Const, Var
 from tang_verified.spec import Spec
 
@@ -103,7 +103,7 @@ class CompiledKernel:
         inputs = self._bind(arrays)
         sizes = self._sizes(inputs)
         values: dict[str, Array] = dict(inputs)
-        outputs = self._outputs(sizes, out)
+        outputs = self._outputs(sizes, out, inputs)
         for d in self.program.defs:
             values[d.tensor.name] = outputs.get(d.tensor.name, np.empty(0))
             if d.tensor.name not in outputs:
@@ -123,13 +123,17 @@ class CompiledKernel:
         for tensor, given in zip(expected, arrays, strict=True):
             array = given if isinstance(given, np.ndarray) else from_dlpack(given)
             if array.dtype != np.dtype(tensor.dtype):
+                other = f", or compile for dtype '{array.dtype}'" if str(array.dtype) in SORTS else ""
                 raise CompileError(
                     f"{self.name}: {tensor.name} has dtype {array.dtype}, the spec says {tensor.dtype}",
-                    f"call it with {tensor.name}.astype('{tensor.dtype}'), or compile for dtype '{array.dtype}'",
+                    f"pass an array of dtype {tensor.dtype}, as {tensor.name}.astype('{tensor.dtype}') makes one{other}",
                 )
             if array.ndim != len(tensor.shape):
-                raise CompileError(f"{self.name}: {tensor.name} has shape {array.shape}, the spec says {spell(tensor)}")
-            out[tensor.name] = np.asarray(array, order="C")  # not ascontiguousarray, which makes a scalar array a vector
+                raise CompileError(
+                    f"{self.name}: {tensor.name} has shape {array.shape}, the spec says {spell(tensor)}",
+                    f"pass an array with {len(tensor.shape)} axes, or compile for another spec",
+                )
+            out[tensor.name] = np.require(array, None, ["C_CONTIGUOUS", "ALIGNED"])
         return out
 
     def _sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
@@ -147,19 +151,22 @@ class CompiledKernel:
                         raise CompileError(
                             f"{self.name}: size {extent.name} is {sizes[extent.name]} in {where[extent.name]} and {have} "
                             f"in {tensor.name} {inputs[tensor.name].shape}",
+                            "one name is one size; give sizes that may differ two names in the specs",
                         )
                     where.setdefault(extent.name, f"{tensor.name} {inputs[tensor.name].shape}")
         for size in self.program.sizes:
             have = sizes.get(size.name)
             if have is None or not size.low <= have <= size.high:
+                wanted = f"{size.name}{'>=' if (have or 0) < size.low else '<='}{have}"
                 raise CompileError(
                     f"{self.name}: size {size.name} is {have}, the certificate covers {size.low} to {size.high}",
-                    f"declare the range in the spec, as in '{size.name}>={min(size.low, have or 0)}'",
+                    f"declare the range in the spec, as in '{wanted}', "
+                    "if the program has a meaning there",
                 )
         return sizes
 
-    def _outputs(self, sizes: Mapping[str, int], out: Any) -> dict[str, Array]:
-        given = (out,) if isinstance(out, np.ndarray) else tuple(out or ())
+    def _outputs(self, sizes: Mapping[str, int], out: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        given = tuple(out) if isinstance(out, (tuple, list)) else () if out is None else (out,)
         if given and len(given) != len(self.program.outputs):
             raise CompileError(f"{self.name} has {len(self.program.outputs)} outputs, out= has {len(given)}")
         made: dict[str, Array] = {}
@@ -168,11 +175,21 @@ class CompiledKernel:
             shape = shape_of(tensor, sizes)
             if given:
                 array = given[place]
+                if not isinstance(array, np.ndarray):
+                    raise CompileError(f"{self.name}: out is a {type(array).__name__}, not a NumPy array")
                 if array.shape != shape or array.dtype != np.dtype(tensor.dtype) or not array.flags.c_contiguous:
                     raise CompileError(
                         f"{self.name}: out has shape {array.shape} and dtype {array.dtype}; needed is a contiguous "
                         f"array of shape {shape} and dtype {tensor.dtype}",
                     )
+                if not (array.flags.writeable and array.flags.aligned):
+                    raise CompileError(f"{self.name}: out is {'not aligned' if array.flags.writeable else 'read-only'}")
+                for other, there in (*inputs.items(), *made.items()):
+                    if np.may_share_memory(array, there):  # exact, as both are contiguous
+                        raise CompileError(
+                            f"{self.name}: out overlaps {other}: a kernel may write before it has read",
+                            "give an array of its own, as np.empty_like makes one",
+                        )
                 made[name] = array
             else:
                 made[name] = np.empty(shape, tensor.dtype)
@@ -232,9 +249,12 @@ def compile(
     >>> double(np.array([1.5, 2.0], "float32"))
     array([3., 4.], dtype=float32)
     """
+    from tang_verified.backends import REGISTRY
     from tang_verified.proofs.ledger import Refused
     from tang_verified.tracing.tracer import trace
 
+    if backend not in REGISTRY:
+        raise CompileError(f"no backend {backend!r}", f"there are: {', '.join(sorted(REGISTRY))}", place_of(fn))
     timings = Timings()
     program = timings.measure("trace", lambda: trace(fn, specs, empty=empty, name=name))
     try:
@@ -242,6 +262,9 @@ def compile(
     except Refused as refusal:
         raise CompileError(
             f"{program.name} is not compiled: {refusal.obligation} is {refusal.verdict} at {refusal.place}: {refusal.why}",
-            "see kernel.notes of a simpler form, or state more about the sizes (spec 'n>=1')", place_of(fn),
+            "correct the monoid's combine or identity, or say commutative=False"
+            if refusal.obligation.startswith("monoid/")
+            else "state more about the sizes (spec 'n>=1'), or write it more simply",
+            place_of(fn),
         ) from refusal
     return CompiledKernel(certified, backend, notes, timings)

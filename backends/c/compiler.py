@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from tang_verified.errors import TangError
+
 FLAGS = (
     "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC", "-std=gnu11",
     "-Wno-psabi",
@@ -19,7 +21,7 @@ FLAGS = (
 INSTALL = "apt-get install gcc"
 
 
-class CompilerError(RuntimeError):
+class CompilerError(TangError, RuntimeError):
     """There is no usable C compiler, or it refused a text; the message says what to do."""
 
 

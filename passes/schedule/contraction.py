@@ -12,11 +12,12 @@ from collections.abc import Callable
 
 from tang_verified.passes.schedule.analysis import Contraction, cheap, contraction, inner_folds, key
 from tang_verified.passes.schedule.group import Group, State
-from tang_verified.passes.schedule.lower import Dim, Point, alloc, assign
+from tang_verified.passes.schedule.lower import Dim, Lowering, Point, alloc, assign
 from tang_verified.passes.schedule.target import Target, micro_tile
+from tang_verified.passes.schedule.whole import laned
 from tang_verified.semantics.build import conj, iadd, imul
 from tang_verified.semantics.kernel import Kind, Stmt
-from tang_verified.semantics.terms import ONE, REAL_ZERO, TRUE, Axis, Const, Fold, Op, Read, Term, Var, free_vars
+from tang_verified.semantics.terms import ONE, REAL_ZERO, TRUE, Axis, Const, Fold, Op, Read, Term, Var, children, free_vars
 
 
 class Contractor:
@@ -32,11 +33,12 @@ class Contractor:
         """A buffer [tile, rows] for each term, zero (or the pad its fold wants) outside the domain."""
         out: list[Stmt] = []
         for term in terms:
+            kinds: dict[str, Kind] = {}
             for inner in inner_folds(Fold(group.folds[0].monoid, (group.axis,), TRUE, (term,))):
-                out += self._inner(group, inner)
+                out += self._inner(group, inner, kinds)
             operand = any(s.split is not None and key(s.split.left) == key(term) for s in group.every_state())
             if operand or not (_folds(term) and all(key(f) in group.low.stored for f in _folds(term)) and cheap(term)):
-                out += self._tile(group, term)
+                out += self._tile(group, term, kinds)
         return out
 
     def _pad(self, group: Group, term: Term) -> tuple[Term, Fold]:
@@ -49,7 +51,7 @@ class Contractor:
                 return REAL_ZERO, state.fold
         raise LookupError("a shared term belongs to some fold")
 
-    def _tile(self, group: Group, term: Term) -> list[Stmt]:
+    def _tile(self, group: Group, term: Term, kinds: dict[str, Kind]) -> list[Stmt]:
         low, axis = group.low, group.axis.name
         name = low.names.fresh("tile")
         pad, fold = self._pad(group, term)
@@ -67,7 +69,7 @@ class Contractor:
                 here = conj(group.tiled.valid(p[axis]), low.lower(fold.guard, p))
                 return Op("select", (here, low_before.lower(term, p), pad))
 
-        statement = assign(name, dims, order, value, names=low.names)
+        statement = assign(name, dims, order, value, kinds=kinds, names=low.names)
         shape = (group.tile, group.shape.rows) if uses_row else (group.tile,)
         low.store(term, name, (lambda p: (p[axis], p[rows[0]])) if uses_row else (lambda p: (p[axis],)))
         group.padded[name] = pad
@@ -80,15 +82,17 @@ class Contractor:
             column = Dim(axis, ((c, Const(group.tile), "seq"),))
             row = group.shape.row_dims(low)[0]
             return [column, row], [name for name, _, _ in column.parts] + [name for name, _, _ in row.parts]
-        if _folds(term):
+        if _computes(low, term):
             return [Dim(axis, ((c, Const(group.tile), "seq"),))], [c]
         lanes = Dim(axis, ((c, Const(group.tile // self.lanes), "seq"), (u, Const(self.lanes), "lane")))
         return [lanes], [c, u]
 
     # -- a contraction inside the tile: s[c, r] = Σ_d k[c, d] q[d, r] ----------------------------------------------------
 
-    def _inner(self, group: Group, inner: Fold) -> list[Stmt]:
+    def _inner(self, group: Group, inner: Fold, kinds: dict[str, Kind]) -> list[Stmt]:
         low, axis = group.low, group.axis.name
+        if group.shape.row is None and key(inner) not in low.stored and len(inner.body) == 1:
+            low.inline[key(inner)] = laned(low, self.lanes, inner, kinds)
         if key(inner) in low.stored or group.shape.row is None:
             return []
         row = group.shape.row
@@ -248,6 +252,13 @@ class Contractor:
         out += [alloc(name, group.dtype, shape), assign(name, dims, order, value, names=low.names)]
         low.stored[tag] = type(next(iter(low.stored.values())))(name, lambda p: (), "real")
         return name
+
+
+def _computes(low: Lowering, term: Term) -> bool:
+    """Whether lowering the term still computes a fold."""
+    if key(term) in low.stored:
+        return False
+    return isinstance(term, Fold) or any(_computes(low, part) for part in children(term))
 
 
 def _folds(term: Term) -> list[Fold]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from tang_verified.passes.schedule.analysis import Contraction, depends, has_special, inner_folds, key, renamed
 from tang_verified.passes.schedule.lower import Dim, Lowering, Names, Point, Tiled, alloc, assign
 from tang_verified.passes.schedule.rebase import Rebase, factor_between, find_rebase, replace_terms, running
-from tang_verified.semantics.build import canonical, ceildiv, conj, iadd, imul
+from tang_verified.semantics.build import canonical, ceildiv, conj, floordiv, iadd, imul, mod
 from tang_verified.semantics.kernel import Alloc, Assign, Carried, Claim, For, Kind, Stmt
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import ONE, TRUE, Axis, Const, Fold, Op, Read, Term, Var, free_vars, sort_of
@@ -84,6 +84,8 @@ class Group:
         self.folds = [renamed(f, (axis.name, *(a.name for a in f.axes[1:]))) for f in folds]
         self.states = [self._state(f, k) for k, f in enumerate(self.folds)]
         self.first: Term = Const(0)  # tiles skipped at the start
+        self.part: Term = TRUE  # which elements of the axis this pass takes
+        self.step = 1  # it takes every step-th tile
         self.current: dict[Term, str] = {}
         self.padded: dict[str, Term] = {}  # tile buffers that hold this value outside the fold's domain
         self.scale = ""
@@ -92,6 +94,13 @@ class Group:
         """Skip tiles at the start."""
         self.first = first
         self.tiled = Tiled(self.axis.name, self.axis.extent, self.limit(Var(self.loop)), self.tile)
+
+    def take_part(self, part: Term, parts: int) -> None:
+        """Take tiles part, part + parts, part + 2·parts, …: the elements j with (j // tile) % parts = part."""
+        number = mod(floordiv(Var(self.axis.name), self.tile), parts)
+        self.part, self.step = Op("eq", (number, part)), parts
+        base = iadd(imul(Var(self.loop), self.tile * parts), imul(part, self.tile))
+        self.tiled = Tiled(self.axis.name, self.axis.extent, base, self.tile)
 
     def _state(self, fold: Fold, k: int) -> State:
         drivers = self.folds[:k]
@@ -123,7 +132,7 @@ class Group:
                 break
         body = replace_terms(body, table) if table else body
         before = Op("lt", (Var(self.axis.name), limit))
-        return Fold(fold.monoid, fold.axes, conj(fold.guard, before), (body,))
+        return Fold(fold.monoid, fold.axes, conj(fold.guard, self.part, before), (body,))
 
     def rows_valid(self, point: Point) -> Term:
         return conj(*(self.low.tiled[name].valid(local) for name, local in point.items() if name != self.axis.name))
@@ -136,7 +145,7 @@ class Group:
         return canonical(Fold(said.monoid, said.axes, conj(self.rows_valid(point), said.guard), said.body))
 
     def limit(self, tiles: Term) -> Term:
-        return imul(iadd(self.first, tiles), self.tile)
+        return imul(iadd(self.first, tiles), self.tile * self.step)
 
     # -- statements -------------------------------------------------------------------------------------------------
 
@@ -250,7 +259,7 @@ class Group:
         for state in dependent:
             if state.split is not None:
                 out.setdefault(key(state.split.left), state.split.left)
-            elif has_special(state.fold.body[0]) and len(dependent) > 1 and any(s.split for s in dependent):
+            elif has_special(state.fold.body[0]) and not state.extra and any(s.split or s.extra for s in dependent):
                 out.setdefault(key(state.fold.body[0]), state.fold.body[0])
         return list(out.values())
 

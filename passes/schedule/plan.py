@@ -53,6 +53,7 @@ class Choice:
     rows: int | None = None
     columns: int | None = None
     tile: int | None = None
+    splits: int = 1  # partial results along the folded axis, computed in parallel and merged
 
 
 def compute_dtype(program: Program, d: Def) -> DType:
@@ -122,7 +123,7 @@ class Planner:
         low = Lowering(self.names)
         if len(self.d.axes) == 1:
             return self._blocks(low, self.d.axes[0])
-        body = self._store(low, list(self.d.axes[-1:]))
+        body = self.store(low, list(self.d.axes[-1:]))
         for axis in reversed(self.d.axes[:-1]):
             body = [For(Axis(axis, self.extent[axis]), "grid", tuple(body))]
         return body
@@ -133,11 +134,11 @@ class Planner:
         outer = self.names.fresh(f"{axis}_t")
         tiled = Tiled(axis, self.extent[axis], imul(Var(outer), size), size)
         if isinstance(tiled.extent, Const) and int(tiled.extent.value) <= size:
-            return self._store(low, [axis])
+            return self.store(low, [axis])
         low.tiled[axis] = tiled
-        return [For(Axis(outer, ceildiv(self.extent[axis], size)), "grid", tuple(self._store(low, [axis])))]
+        return [For(Axis(outer, ceildiv(self.extent[axis], size)), "grid", tuple(self.store(low, [axis])))]
 
-    def _store(self, low: Lowering, axes: list[str]) -> list[Stmt]:
+    def store(self, low: Lowering, axes: list[str]) -> list[Stmt]:
         """out[…] := value over the given axes (the rest is fixed by loops outside), lanes along the last."""
         name = self.d.tensor.name
         loops: list[Loop] = []
@@ -189,10 +190,14 @@ class Planner:
         low = Lowering(self.names)
         if rows and len(rows) == len(self.d.axes) and self._independent() and self._large(rows[-1], 64):
             return self._row_blocks(low, rows)
+        if self.choice.splits > 1 and self._one_group():
+            from tang_verified.passes.schedule.split import split_rows
+
+            return split_rows(self, rows)
         shape = Shape(None, 1, self.lanes)
         for axis in self.d.axes:
             if axis not in rows:
-                tile = self._round(self.extent[axis], self.lanes, 256)
+                tile = self.rounded(self.extent[axis], self.lanes, 256)
                 low.tiled[axis] = Tiled(axis, self.extent[axis], Const(0), tile)
         out: list[Stmt] = []
         contractor = Contractor(self.target, self.lanes)
@@ -201,7 +206,7 @@ class Planner:
         rest = [a for a in self.d.axes if a not in rows]
         for axis in rest:
             low.tiled.pop(axis, None)
-        body = [*out, *self._store(low, rest)]
+        body = [*out, *self.store(low, rest)]
         for axis in reversed(rows):
             body = [For(Axis(axis, self.extent[axis]), "grid", tuple(body))]
         return body
@@ -210,6 +215,9 @@ class Planner:
         return all(len(f.body) == 1 and not inner_folds(f) for f in self.folds) and not any(
             depends(a.body[0], b) for a in self.folds for b in self.folds if a is not b
         )
+
+    def _one_group(self) -> bool:
+        return len(self._groups()) == 1 and all(len(f.body) == 1 for f in self.folds)
 
     def _row_blocks(self, low: Lowering, rows: list[str]) -> list[Stmt]:
         """Several rows at once, each a stream of its own: memory answers more requests, and what they share is read once."""
@@ -221,7 +229,7 @@ class Planner:
         local = iadd(imul(Var(sub), 4), Var(copy))
         kinds: dict[str, Kind] = {}
         for fold in self.folds:
-            low.inline[key(fold)] = laned(self, low, fold, kinds)
+            low.inline[key(fold)] = laned(low, self.lanes, fold, kinds)
         point: Point = {axis: local}
         index = tuple(low.full(point).get(a, Var(a)) for a in self.d.axes)
         loops = (Loop(Axis(sub, Const(block // 4)), "seq"), Loop(Axis(copy, Const(4)), "unroll"))
@@ -262,7 +270,7 @@ class Planner:
         axis = first.axes[0]
         extent = axis.extent
         if isinstance(extent, Const):
-            tile = min(tile, self._round(extent, self.lanes, tile))
+            tile = min(tile, self.rounded(extent, self.lanes, tile))
         group = Group(low, shape, folds, axis, tile, self.dtype)
         bounds = self._tiles(group, shape)
         group.start_at(bounds[0])
@@ -345,11 +353,11 @@ class Planner:
         )
         fold_extent = self.folds[-1].axes[0].extent
         if online:
-            rows, columns, tile = 48, self._round(self.extent[split.column], self.lanes, 256), 128
+            rows, columns, tile = 48, self.rounded(self.extent[split.column], self.lanes, 256), 128
         else:
-            rows = self._round(self.extent[split.row], 6, 174)  # little is wasted at 512, 1024, 2048, …
-            columns = self._round(self.extent[split.column], 4 * self.lanes, 8 * 4 * self.lanes)
-            tile = self._round(fold_extent, self.lanes, 256)
+            rows = self.rounded(self.extent[split.row], 6, 174)  # little is wasted at 512, 1024, 2048, …
+            columns = self.rounded(self.extent[split.column], 4 * self.lanes, 8 * 4 * self.lanes)
+            tile = self.rounded(fold_extent, self.lanes, 256)
         rows, columns = self.choice.rows or rows, self.choice.columns or columns
         tile = self.choice.tile or tile
         low = Lowering(self.names)
@@ -385,7 +393,7 @@ class Planner:
         value = by_reciprocal(self.d.value, column.name)
         return [Assign(loops, self.d.tensor.name, index, low.lower(value, point), guard)]
 
-    def _round(self, extent: Term, step: int, most: int) -> int:
+    def rounded(self, extent: Term, step: int, most: int) -> int:
         """The extent rounded up to a multiple of `step`, at most `most` (which it is when the extent is symbolic)."""
         if not isinstance(extent, Const):
             return most

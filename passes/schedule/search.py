@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
+from tang_verified.errors import CompileError
 from tang_verified.passes.derive import Derived
 from tang_verified.passes.schedule.plan import Choice, plan
 from tang_verified.passes.schedule.target import Target
@@ -12,6 +14,7 @@ from tang_verified.proofs.ledger import Refused
 from tang_verified.semantics.program import Program
 from tang_verified.semantics.terms import IllFormed
 
+OPTIONS = tuple(field.name for field in fields(Choice))
 STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
 
 
@@ -20,18 +23,48 @@ def certified_plan(
 ) -> tuple[Certified, tuple[str, ...]]:
     """The first style whose kernels are proved, and what was refused before it."""
     program, steps = derived.program, derived.steps
+    check_options(program, schedule)
+    styles = {d.tensor.name: 0 for d in program.defs}
+    common = {option: value for option, value in schedule.items() if option not in styles}  # for every definition
     notes: list[str] = []
-    refusal: Exception | None = None
-    for style in STYLES:
-        choices = {name: Choice(**{"style": style, **options}) for name, options in _all(program, schedule).items()}
+    while True:
+        choices = {
+            name: Choice(**{"style": STYLES[level], **common, **dict(schedule.get(name, {}))}) for name, level in styles.items()
+        }
         try:
-            kernels = plan(program, target, choices)
-            return certify(traced, steps, kernels), tuple(notes)
+            return certify(traced, steps, plan(program, target, choices)), tuple(notes)
         except (Refused, IllFormed, LookupError) as problem:
-            notes.append(f"schedule {style}: {problem}")
-            refusal = problem
-    raise refusal if isinstance(refusal, Refused) else Refused("schedule", traced.name, "error", str(refusal))
+            blamed = _blamed(problem, styles)
+            notes.append(f"schedule {STYLES[max(styles[b] for b in blamed)]} of {', '.join(blamed)}: {problem}")
+            if all(styles[b] == len(STYLES) - 1 for b in blamed):
+                if isinstance(problem, Refused):
+                    raise
+                raise Refused("schedule", traced.name, "error", str(problem)) from None
+            for name in blamed:
+                styles[name] = min(styles[name] + 1, len(STYLES) - 1)
 
 
-def _all(program: Program, schedule: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {d.tensor.name: dict(schedule.get(d.tensor.name, {})) for d in program.defs}
+def _blamed(problem: Exception, styles: dict[str, int]) -> list[str]:
+    """The definition whose kernel was refused; all of them when the refusal names none."""
+    place = problem.place if isinstance(problem, Refused) else ""
+    named = [name for name in styles if place.startswith((f"kernel {name}/", f"kernel {name} "))]
+    return named or list(styles)
+
+
+def check_options(program: Program, schedule: dict[str, Any]) -> None:
+    """Refuse options for what is not there: they would be left out without a word."""
+    names = [d.tensor.name for d in program.defs]
+    common = {name: value for name, value in schedule.items() if name in OPTIONS}
+    for name, options in {**schedule, "every definition": common}.items():
+        if name in common:
+            continue
+        if name not in (*names, "every definition"):
+            there = f"there are: {', '.join(names)}; or an option for all: {', '.join(OPTIONS)}"
+            raise CompileError(f"schedule: no definition {name!r} is left to compute", there)
+        for option, value in options.items():
+            if option not in OPTIONS:
+                raise CompileError(f"schedule: {name} has no option {option!r}", f"there are: {', '.join(OPTIONS)}")
+            if option == "style" and value not in STYLES:
+                raise CompileError(f"schedule: {name}: no style {value!r}", f"there are: {', '.join(STYLES)}")
+            if option != "style" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise CompileError(f"schedule: {name}: {option}={value!r} is not a positive int")

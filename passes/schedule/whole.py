@@ -32,7 +32,7 @@ def whole_fold(planner: Planner, low: Lowering, fold: Fold) -> list[Stmt]:
         own = f"{name}_{k}" if len(fold.body) > 1 else name
         out.append(alloc(own, _dtype(planner, fold, k), shape))
         kinds: dict[str, Kind] = {}
-        value = laned(planner, low, Fold(fold.monoid, fold.axes, fold.guard, fold.body, k), kinds)(point)
+        value = laned(low, planner.lanes, Fold(fold.monoid, fold.axes, fold.guard, fold.body, k), kinds)(point)
         index = tuple(Var(loop.axis.name) for loop in loops)
         out.append(Assign(loops, own, index, value, TRUE, tuple(kinds.items())))
         low.store(Fold(fold.monoid, fold.axes, fold.guard, fold.body, k), own, lambda p: tuple(p[a] for a in extra))
@@ -44,18 +44,18 @@ def _dtype(planner: Planner, fold: Fold, k: int) -> DType:
     return held[sort_of(fold.monoid.identity[k])]
 
 
-def laned(planner: Planner, low: Lowering, fold: Fold, kinds: dict[str, Kind]) -> Callable[[Point], Term]:
+def laned(low: Lowering, lanes: int, fold: Fold, kinds: dict[str, Kind]) -> Callable[[Point], Term]:
     """How the fold is written where it stands: lanes along its last axis if that is contiguous. Adds its axes' kinds."""
-    names = planner.names
+    names = low.names
     fold = renamed(fold, tuple(names.fresh(axis.name) for axis in fold.axes))
     axis = fold.axes[-1]
     contiguous = any(r.index and linear(r.index[-1])[0].get(Var(axis.name), 0) == 1 for r in reads(fold))
     plain = len(fold.body) != 1 or not fold.monoid.commutative or not contiguous or sort_of(fold) != "real"
-    if plain or _small(axis, planner.lanes):
+    if plain or _small(axis, lanes):
         return lambda point: low.plain_fold(fold, point)
-    lined, local, own = fold_lanes(names, axis.name, axis.extent, planner.lanes)
+    lined, local, own = fold_lanes(names, axis.name, axis.extent, lanes)
     kinds.update(own)
-    tiled = Tiled(axis.name, axis.extent, Const(0), planner.lanes * (COPIES if len(lined) == 3 else 1))
+    tiled = Tiled(axis.name, axis.extent, Const(0), lanes * (COPIES if len(lined) == 3 else 1))
 
     def value(point: Point) -> Term:
         inner = low.child()

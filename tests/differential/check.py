@@ -97,7 +97,11 @@ def tolerance(source: Source, inputs: list[Any], clean: list[Any]) -> list[Any]:
         if dtype in EPSILON:  # one element may be lucky: its neighbours' spread counts too
             around = np.nanmax(np.where(np.isfinite(out[number]), out[number], 0), initial=0)
             tiny = 2.0**-24 if dtype == "float16" else 1e-30
-            out[number] = MARGIN * np.fmax(np.nan_to_num(out[number]), 0.25 * around) + 4 * EPSILON[dtype] * np.abs(np.nan_to_num(c)) + tiny
+            out[number] = (
+                MARGIN * np.fmax(np.nan_to_num(out[number]), 0.25 * around)
+                + 4 * EPSILON[dtype] * np.abs(np.nan_to_num(c))
+                + tiny
+            )
     return out
 
 

@@ -24,7 +24,14 @@ from .dual import FUNCTIONS, NUMPY
 
 SIZES = (1, 2, 3, 5, 7, 13, 17, 31)
 FLOATS = ("float32", "float64", "float16")
-TYPES = {"float32": np.float64, "float64": np.float64, "float16": np.float64, "int32": np.int64, "int64": np.int64, "bool": np.bool_}
+TYPES = {
+    "float32": np.float64,
+    "float64": np.float64,
+    "float16": np.float64,
+    "int32": np.int64,
+    "int64": np.int64,
+    "bool": np.bool_,
+}
 LIMIT = 2.0**10  # values beyond are not drawn on
 
 
@@ -115,7 +122,9 @@ class Writer:
         return int(self.draw(st.integers(low, high)))
 
     def some(self, kind: str = "real", ndim: tuple[int, int] = (0, 4), exact: bool = False) -> Variable | None:
-        found = [v for v in self.variables if kind in ("any", v.kind) and ndim[0] <= v.ndim <= ndim[1] and (v.exact or not exact)]
+        found = [
+            v for v in self.variables if kind in ("any", v.kind) and ndim[0] <= v.ndim <= ndim[1] and (v.exact or not exact)
+        ]
         if not found:
             return None
         return found[-1] if self.number(0, 2) else self.pick(list(reversed(found)))  # lines mostly go on from the last
@@ -302,7 +311,9 @@ class Writer:
         if q is None or k is None or v is None:
             return None
         s = f"({q.name} @ {k.name}.mT * 0.25)"
-        mask = self.pick(("{s}", "xp.where(xp.arange({k}.shape[-2])[None, :] <= xp.arange({q}.shape[-2])[:, None], {s}, -xp.inf)"))
+        mask = self.pick(
+            ("{s}", "xp.where(xp.arange({k}.shape[-2])[None, :] <= xp.arange({q}.shape[-2])[:, None], {s}, -xp.inf)")
+        )
         s = mask.format(s=s, q=q.name, k=k.name)
         p = f"(lambda s: (lambda p: p / p.sum(axis=-1, keepdims=True))(xp.exp(s - s.max(axis=-1, keepdims=True))))({s})"
         return f"{p} @ {v.name}", False
@@ -389,7 +400,10 @@ def programs(draw: Any, menu: str) -> tuple[Source, dict[str, int]]:
     }.get(menu, ("n m", "n m", "m", f"n {fixed}", "2 n m", ""))  # fmt: skip
     specs = [(f"a{i}", draw(st.sampled_from(shapes)), float_type) for i in range(draw(st.integers(1, 3)))]
     if menu not in ("comprehensions", "dependents", "products"):
-        specs += [("c", draw(st.sampled_from(shapes)), "bool"), ("p", draw(st.sampled_from(shapes)), draw(st.sampled_from(("int32", "int64"))))]
+        specs += [
+            ("c", draw(st.sampled_from(shapes)), "bool"),
+            ("p", draw(st.sampled_from(shapes)), draw(st.sampled_from(("int32", "int64")))),
+        ]
     count = draw(st.integers(1, 6))
     seed = draw(st.integers(0, 9))
     blank = Source(tuple(specs), (), (), ())

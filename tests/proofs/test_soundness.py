@@ -139,10 +139,12 @@ def shared_private_buffer() -> Case:
 def narrow_buffer() -> Case:
     big = imul(var("t"), 1 << 20)
     one = Assign((Loop(Axis("c", Const(1)), "seq"),), "b", (var("c"),), big)
-    out = Assign((), "out", (var("t"),), Read("b", (Const(0),), "int"))
-    body = (For(Axis("t", n), "seq", (buffer("b", "int32"), one, out)),)
-    wide = program(define("out", imul(i, 1 << 20), "int64"))
-    return Case("an index beyond 32 bits in an int32 buffer", "width/int32", wide, body)
+    body = (
+        For(Axis("t", n), "seq", (buffer("b", "int32"), one, Assign((), "out", (var("t"),), Read("b", (Const(0),), "int")))),
+    )
+    return Case(
+        "an index beyond 32 bits in an int32 buffer", "width/int32", program(define("out", imul(i, 1 << 20), "int64")), body
+    )
 
 
 def data_in_an_extent() -> Case:
@@ -161,7 +163,6 @@ def minus_itself() -> Case:
     return Case("t - t where t may be nan", "disproved", whole, (store(real(0)),), reads=("x", "t"), before=(first,))
 
 
-UNFOUNDED = fold(BOGUS, select(lt(k, Const(1)), real(1), NEG_INF), extent=iadd(n, Const(1)))
 SHORT = fold(MAX, x(k), extent=isub(n, Const(1)))  # of nothing where n = 1
 GUESSED = iadd(op("mod", var("x!1"), Const(1 << 40)), Const(1))
 CASES: Sequence[Case] = (
@@ -182,7 +183,8 @@ CASES: Sequence[Case] = (
     narrow_buffer(),
     plain("the integer of an infinity", "disproved", op("trunc", POS_INF), Const(0), "int64"),
     plain("induction without an identity", "disproved",
-          select(op("eq", UNFOUNDED, NEG_INF), real(1), real(0)), real(0)),
+          select(op("eq", fold(BOGUS, select(lt(k, Const(1)), real(1), NEG_INF), extent=iadd(n, Const(1))), NEG_INF), real(1), real(0)),
+          real(0)),
     shared_private_buffer(),
     minus_itself(),
     Case("written twice", "no-race/out", program(define("out", x(i))), (store(x(i)), store(x(i)))),
