@@ -187,6 +187,9 @@ class Planner:
 
     def _by_rows(self) -> list[Stmt]:
         rows = [a for a in self.d.axes if all(a in free_vars(f) for f in self.folds)]
+        some = [a for a in self.d.axes if a not in rows and any(a in free_vars(f) for f in self.folds) and self._large(a, 257)]
+        column = some.pop() if some and some[-1] == self.d.axes[-1] else None  # what is too long for a buffer: in tiles,
+        rows = [a for a in self.d.axes if a in rows or a in some]  # or one by one
         low = Lowering(self.names)
         if rows and len(rows) == len(self.d.axes) and self._independent() and self._large(rows[-1], 64):
             return self._row_blocks(low, rows)
@@ -199,14 +202,20 @@ class Planner:
             if axis not in rows:
                 tile = self.rounded(self.extent[axis], self.lanes, 256)
                 low.tiled[axis] = Tiled(axis, self.extent[axis], Const(0), tile)
+        if column is not None:
+            grid = self.names.fresh(f"{column}_t")
+            low.tiled[column] = Tiled(column, self.extent[column], imul(Var(grid), 256), 256)
         out: list[Stmt] = []
         contractor = Contractor(self.target, self.lanes)
-        for folds in self._groups():
+        for folds in self._groups(set(low.tiled)):
             out += self._group(low, shape, folds, contractor, tile=self.choice.tile or 1024)
         rest = [a for a in self.d.axes if a not in rows]
         for axis in rest:
-            low.tiled.pop(axis, None)
+            if axis != column:
+                low.tiled.pop(axis, None)
         body = [*out, *self.store(low, rest)]
+        if column is not None:
+            body = [For(Axis(grid, ceildiv(self.extent[column], 256)), "grid", tuple(body))]
         for axis in reversed(rows):
             body = [For(Axis(axis, self.extent[axis]), "grid", tuple(body))]
         return body
@@ -240,18 +249,21 @@ class Planner:
             body = [For(Axis(other, self.extent[other]), "grid", tuple(body))]
         return body
 
-    def _groups(self) -> list[list[Fold]]:
-        """Folds over the same extents, in order, as long as each can follow those before it."""
+    def _groups(self, beside: set[str]) -> list[list[Fold]]:
+        """Folds over the same extents, in order, as long as each can follow those before it.
+
+        A fold that others follow has one state a row: it may not vary along the axes `beside` the row.
+        """
         out: list[list[Fold]] = []
         for fold in self.folds:
-            if len(fold.body) == 1 and out and self._joins(out[-1], fold):
+            if len(fold.body) == 1 and out and self._joins(out[-1], fold, beside):
                 out[-1].append(fold)
             else:
                 out.append([fold])
         return out
 
     @staticmethod
-    def _joins(group: list[Fold], fold: Fold) -> bool:
+    def _joins(group: list[Fold], fold: Fold, beside: set[str]) -> bool:
         if len(group[0].body) != 1 or len(fold.axes) != len(group[0].axes):
             return False
         if any(canonical(a.extent) != canonical(b.extent) for a, b in zip(fold.axes, group[0].axes, strict=True)):
@@ -259,7 +271,7 @@ class Planner:
         if any(free_vars(a.extent) & {b.name for b in fold.axes} for a in fold.axes):
             return False
         used = [g for g in group if depends(fold.body[0], g)]
-        return not used or find_rebase(fold, group) is not None
+        return not used or (not any(free_vars(g) & beside for g in used) and find_rebase(fold, group) is not None)
 
     def _group(self, low: Lowering, shape: Shape, folds: list[Fold], contractor: Contractor, *, tile: int) -> list[Stmt]:
         """One pass over the folds' axis; a single independent fold needs no running state."""
@@ -371,7 +383,7 @@ class Planner:
         shape = Shape(split.row, rows, self.lanes)
         contractor = Contractor(self.target, self.lanes)
         body: list[Stmt] = []
-        for folds in self._groups():
+        for folds in self._groups({split.column}):
             body += self._group(low, shape, folds, contractor, tile=tile)
         body += self._tile_store(low, row, column)
         if not single:

@@ -28,9 +28,7 @@ def certified_plan(
     common = {option: value for option, value in schedule.items() if option not in styles}  # for every definition
     notes: list[str] = []
     while True:
-        choices = {
-            name: Choice(**{"style": STYLES[level], **common, **dict(schedule.get(name, {}))}) for name, level in styles.items()
-        }
+        choices = {name: _choice(STYLES[level], {**common, **schedule.get(name, {})}) for name, level in styles.items()}
         try:
             return certify(traced, steps, plan(program, target, choices)), tuple(notes)
         except (Refused, IllFormed, LookupError) as problem:
@@ -49,6 +47,11 @@ def _blamed(problem: Exception, styles: dict[str, int]) -> list[str]:
     place = problem.place if isinstance(problem, Refused) else ""
     named = [name for name in styles if place.startswith((f"kernel {name}/", f"kernel {name} "))]
     return named or list(styles)
+
+
+def _choice(style: str, options: dict[str, Any]) -> Choice:
+    """The options, in the style to try, or in the one asked for where that is simpler."""
+    return Choice(**{**options, "style": max(style, options.get("style", style), key=STYLES.index)})
 
 
 def check_options(program: Program, schedule: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from tang_verified.passes.schedule.lower import Lowering, Point, Tiled, alloc
 from tang_verified.semantics.build import conj, linear
 from tang_verified.semantics.kernel import Assign, Kind, Loop, Stmt
 from tang_verified.semantics.program import DType
-from tang_verified.semantics.terms import TRUE, Axis, Const, Fold, Op, Sort, Term, Var, free_vars, reads, sort_of
+from tang_verified.semantics.terms import TRUE, ZERO, Axis, Const, Fold, Op, Sort, Term, Var, free_vars, reads, sort_of
 
 if TYPE_CHECKING:
     from tang_verified.passes.schedule.plan import Planner
@@ -25,14 +25,17 @@ def whole_fold(planner: Planner, low: Lowering, fold: Fold) -> list[Stmt]:
     name = names.fresh("state")
     out: list[Stmt] = []
     components = range(len(fold.body))
-    shape = tuple(low.tiled[a].extent for a in extra)
-    loops = tuple(Loop(Axis(names.fresh(f"{a}_e"), low.tiled[a].extent), "seq") for a in extra)
+    shape = tuple(t.extent if t.base == ZERO else Const(t.tile) for t in (low.tiled[a] for a in extra))
+    loops = tuple(Loop(Axis(names.fresh(f"{a}_e"), extent), "seq") for a, extent in zip(extra, shape, strict=True))
     point: dict[str, Term] = {a: Var(loop.axis.name) for a, loop in zip(extra, loops, strict=True)}
+    ragged = [low.tiled[a].valid(point[a]) for a in extra if low.tiled[a].base != ZERO]
     for k in components:
         own = f"{name}_{k}" if len(fold.body) > 1 else name
         out.append(alloc(own, _dtype(planner, fold, k), shape))
         kinds: dict[str, Kind] = {}
         value = laned(low, planner.lanes, Fold(fold.monoid, fold.axes, fold.guard, fold.body, k), kinds)(point)
+        for valid in ragged:
+            value = Op("select", (valid, value, fold.monoid.identity[k])) if valid != TRUE else value
         index = tuple(Var(loop.axis.name) for loop in loops)
         out.append(Assign(loops, own, index, value, TRUE, tuple(kinds.items())))
         low.store(Fold(fold.monoid, fold.axes, fold.guard, fold.body, k), own, lambda p: tuple(p[a] for a in extra))

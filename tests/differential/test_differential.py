@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+
+from tang_verified.errors import CompileError
 
 from .check import check
 from .programs import MENUS, Source, programs
@@ -22,12 +24,14 @@ PROFILE = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 @pytest.mark.parametrize("menu", MENUS)
 def test_random_programs(menu: str) -> None:
-    @settings(PROFILE)
+    @settings(PROFILE, max_examples=PROFILE.max_examples // (2 if menu == "dependents" else 1))  # those take the longest
     @given(programs(menu), st.integers(0, 9))
     def agree(made: tuple[Source, dict[str, int]], seed: int) -> None:
-        check(*made, seed)
+        try:
+            check(*made, seed)
+        except CompileError as refusal:  # integers that 62 bits may not hold: refused on purpose
+            assume("width/int64" not in str(refusal))
+            raise
 
     agree()
 
-
-__all__ = ["Phase"]
