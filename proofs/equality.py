@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tang_verified.proofs.ledger import Ledger, Refused, conjunction, show
+from tang_verified.proofs.ledger import Ledger, Refused, conjunction, relevant, show
 from tang_verified.proofs.monoids import MonoidFacts
 from tang_verified.proofs.propose import propose_map
 from tang_verified.semantics.build import canonical, conj
@@ -68,6 +68,15 @@ class Scope:
     def without_folds(self) -> Scope:
         """The facts that mention no fold: what is shown of a fold must not wait for what is shown of itself."""
         return Scope(tuple(f for f in self.facts if not outer_folds(f)), self.points)
+
+    def about(self, names: frozenset[str]) -> Scope:
+        """The facts connected to these names, and the points over them: fewer hypotheses, met again in more places."""
+        facts = tuple(relevant(self.facts, names))
+        known = names.union(*map(free_vars, facts))
+        return Scope(facts, tuple(p for p in dict.fromkeys(self.points) if all(free_vars(i) <= known for i in p)))
+
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*map(free_vars, self.facts), *(free_vars(i) for point in self.points for i in point))
 
     def at(self, point: tuple[Term, ...]) -> Scope:
         return Scope(self.facts, (*self.points, point))
@@ -353,12 +362,14 @@ class Equality:
         body = tuple(canonical(substitute(f, names)) for f in moved.body)
         return Fold(moved.monoid, axes, canonical(substitute(moved.guard, names)), body, moved.component)
 
-    def apart(self, fold: Fold) -> Fold:
-        """The fold with axes that occur nowhere else."""
+    def apart(self, fold: Fold, taken: frozenset[str] | None = None) -> Fold:
+        """The fold with axes that occur nowhere else; or, so that equal questions get equal names, not among those taken."""
         fresh: dict[str, Term] = {}
         axes: list[Axis] = []
         for axis in fold.axes:  # an extent sees the axes to its left alone: a later axis of a name in it is another variable
-            extent, name = substitute(axis.extent, fresh), self.ledger.fresh(axis.name)
+            extent = substitute(axis.extent, fresh)
+            name = self.ledger.fresh(axis.name) if taken is None else own_name(axis.name, taken)
+            taken = None if taken is None else taken | {name}
             axes.append(Axis(name, extent))
             fresh = {**fresh, axis.name: Var(name)}
         body = tuple(substitute(b, fresh) for b in fold.body)
@@ -394,6 +405,14 @@ def splits(a: Term, b: Fold) -> list[tuple[Term, Term | None]]:
     if isinstance(a, Op) and len(a.args) == 2 and b.monoid.combine == (Op(a.name, states),):  # ⊕ itself, no mere head of it
         out += [(a.args[0], a.args[1]), (a.args[1], a.args[0])]
     return [*out, (a, None)]
+
+
+def own_name(stem: str, taken: frozenset[str]) -> str:
+    """j!k0, j!k1, …: the first that is not taken. Neither a program's name nor one of the ledger's (j!7)."""
+    base, number = stem.split("!")[0], 0
+    while f"{base}!k{number}" in taken:
+        number += 1
+    return f"{base}!k{number}"
 
 
 def outer_folds(term: Term) -> list[Fold]:

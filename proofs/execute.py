@@ -134,7 +134,10 @@ class Execution:
 
     def _declare(self, statement: Alloc, frame: Frame) -> None:
         buffer = statement.buffer
-        taken = set(self.cells) | set(self.tensors) | set(self.outputs) | {s.name for s in self.program.sizes}
+        taken = set(self.cells) | {s.name for s in self.program.sizes} | {t.name for t in self.program.inputs}
+        taken |= {
+            d.tensor.name for d in self.program.defs
+        }  # also those not read here: what is known of them holds of no buffer
         if buffer.name in taken:
             raise IllFormed(f"buffer {buffer.name!r} is declared twice")
         check_names((buffer.name,), "buffer")
@@ -428,9 +431,7 @@ class Execution:
                     why = f"fold axis {axis.name} runs on lanes, but {fold.monoid.name} is not commutative"
                     raise self.ledger.refuse("parallelise/commutative", why, "disproved")
 
-    def _claim_names(
-        self, claim: Claim, buffer: Buffer, frame: Frame, more: tuple[str, ...], *, buffers: bool = False
-    ) -> None:
+    def _claim_names(self, claim: Claim, buffer: Buffer, frame: Frame, more: tuple[str, ...], *, buffers: bool = False) -> None:
         if len(claim.index) != len(buffer.shape) or len(set(claim.index)) != len(claim.index):
             raise IllFormed(f"claim on {buffer.name}: {len(claim.index)} index names for rank {len(buffer.shape)}")
         if set(claim.index) & (set(frame.ranges.bounds) | set(more)):

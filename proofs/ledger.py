@@ -134,7 +134,7 @@ class Ledger:
         key = ("holds", name.split("/")[-1], tuple(facts), goal)
         if key in self.seen:
             return
-        facts = self._relevant(facts, free_vars(goal)) if free_vars(goal) else list(facts)
+        facts = relevant(facts, free_vars(goal)) if free_vars(goal) else list(facts)
         try:
             proved = sets.implies(facts, goal)
         except sets.NotAffine as problem:
@@ -179,22 +179,6 @@ class Ledger:
         given = [encoder.boolean(fact) for fact in facts if sets.is_affine(fact)]
         return statement(encoder.symbols, [*given, z3.Not(encoder.boolean(goal))])
 
-    @staticmethod
-    def _relevant(facts: Sequence[Term], names: frozenset[str]) -> list[Term]:
-        """Facts connected to the names (fewer hypotheses: weaker, hence sound)."""
-        live, out = set(names), dict.fromkeys(facts)
-        grown = True
-        chosen: dict[Term, None] = {}
-        while grown:
-            grown = False
-            for fact in out:
-                used = free_vars(fact)
-                if fact not in chosen and (not used or used & live):
-                    chosen[fact] = None
-                    live |= used
-                    grown = True
-        return list(chosen)
-
     # -- reals ------------------------------------------------------------------------------------------------------
 
     def valid(self, name: str, encoder: Encoder, facts: Sequence[Any], claim: Any, show_as: str = "") -> None:
@@ -234,6 +218,22 @@ class Ledger:
             if answer != "unsat":
                 raise Refused(o.name, o.place, "disproved" if answer == "sat" else "unproved", f"cvc5 answers {answer}")
             self.obligations[number] = replace(o, prover="cvc5" if self.solver == "cvc5" else f"{o.prover}+cvc5")
+
+
+def relevant(facts: Sequence[Term], names: frozenset[str]) -> list[Term]:
+    """Facts connected to the names (fewer hypotheses: weaker, hence sound)."""
+    live, out = set(names), dict.fromkeys(facts)
+    grown = True
+    chosen: dict[Term, None] = {}
+    while grown:
+        grown = False
+        for fact in out:
+            used = free_vars(fact)
+            if fact not in chosen and (not used or used & live):
+                chosen[fact] = None
+                live |= used
+                grown = True
+    return list(chosen)
 
 
 def conjunction(encoder: Encoder, facts: Sequence[Term]) -> list[Any]:

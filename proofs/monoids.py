@@ -16,7 +16,7 @@ import z3
 from tang_verified.proofs.ledger import Ledger, Refused, show
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.meaning import ZERO, Encoder, Extended, Kind, all_of, any_of, negate, same
-from tang_verified.semantics.terms import Fold, Monoid, Sym, Term, alpha, children, rebuild, sort_of
+from tang_verified.semantics.terms import Fold, Monoid, Sym, Term, alpha, children, free_vars, rebuild, sort_of
 
 if TYPE_CHECKING:
     from tang_verified.proofs.equality import Equality, Scope
@@ -103,7 +103,7 @@ class MonoidFacts:
         """What a real fold can never be, as far as it can be shown here."""
         if sort_of(fold) != "real" or len(fold.body) != 1:
             return UNKNOWN
-        scope = scope.without_folds()
+        scope = scope.without_folds().about(free_vars(fold))
         shape = alpha(canonical(fold))
         key = (shape, scope.facts, scope.points)
         memory, finding = self.ledger.kinds, self.ledger.finding
@@ -124,7 +124,8 @@ class MonoidFacts:
             self.laws(fold.monoid)  # induction over a fold needs them
         except Refused:
             return UNKNOWN
-        fold = self.equality.apart(self.equality.flat(fold))
+        fold = self.equality.flat(fold)
+        fold = self.equality.apart(fold, free_vars(fold) | scope.names())
         inside = scope.over(fold.axes, fold.guard)
         encoder, facts = self.equality.problem(inside, fold.body)
         element = encoder.encode(fold.body[0])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tang_verified.proofs.ledger import Solver
@@ -43,7 +45,20 @@ def audit_file(file: Path, solver: Solver = "z3") -> Report:
     except OSError as problem:
         why = f"cannot be read: {problem.strerror or problem}"
         return Report(str(file), solver, (Finding(str(file), "certificate", "", "read", "bad call", why),))
-    return audit_text(content, solver, Beside(file), str(file))
+    with no_collection():
+        return audit_text(content, solver, Beside(file), str(file))
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Without Python's cycle collector, which would walk millions of live terms for nothing: a quarter of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def load(file: Path) -> bytes:

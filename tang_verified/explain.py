@@ -23,8 +23,8 @@ RULES = {
     "tuple": "one component of several folds made together",
     "gather": "a one-hot fold is the one element that it picks",
     "rename": "bound axes are renamed",
+    "finite": "finite for all inputs, and relied on from here on",
     "drop": "nothing reads the definition",
-    "finite": "the definition is finite for all inputs, which later steps rely on",
 }
 WIDTH = 160
 

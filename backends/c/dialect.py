@@ -237,11 +237,16 @@ class CDialect:
             lines += ["#if defined(__AVX__)", "#include <immintrin.h>", "#endif"]
         for text in self._helpers.values():
             lines += ["", text.rstrip()]
-        lines += ["", f"int {kernel.name}(const int64_t *size, void *const *array) {{", "  int failed = 0;"]
+        lines += ["", f"int {entry(kernel)}(const int64_t *size, void *const *array) {{", "  int failed = 0;"]
         lines += [f"  const int64_t {name} = size[{k}];" for k, name in enumerate(sizes)]
         for k, (name, dtype, written) in enumerate(arrays):
             lines.append(f"  {'' if written else 'const '}{ELEMENTS[dtype]} *restrict {name} = array[{k}];")
         return "\n".join([*lines, *body, "  return failed;", "}", ""])
+
+
+def entry(kernel: Kernel) -> str:
+    """The function's name: the kernel's, unless C has that word already (a result may be called `double` or `exp`)."""
+    return f"{kernel.name}_kernel" if kernel.name in KEYWORDS else kernel.name
 
 
 STRENGTH = {"||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, "<=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}

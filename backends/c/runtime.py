@@ -18,6 +18,7 @@ import numpy as np
 
 from tang_verified.backends.c import cache
 from tang_verified.backends.c.compiler import INSTALL, CompilerError, compiler, run
+from tang_verified.backends.c.dialect import entry
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import BYTES, DType
 
@@ -67,7 +68,7 @@ def load(source: str, name: str, dtypes: Sequence[DType] | None = None) -> CFunc
 
 def load_kernel(kernel: Kernel, source: str) -> CFunction:
     """As `load`, with the arrays' dtypes taken from the kernel."""
-    return load(source, kernel.name, [kernel.program.tensor(name).dtype for name in (*kernel.reads, *kernel.outputs)])
+    return load(source, entry(kernel), [kernel.program.tensor(name).dtype for name in (*kernel.reads, *kernel.outputs)])
 
 
 def lanes(dtype: DType) -> int:

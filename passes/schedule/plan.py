@@ -193,7 +193,7 @@ class Planner:
         low = Lowering(self.names)
         if rows and len(rows) == len(self.d.axes) and self._independent() and self._large(rows[-1], 64):
             return self._row_blocks(low, rows)
-        if self.choice.splits > 1 and self._one_group():
+        if self.choice.splits > 1 and self._one_group(rows):
             from tang_verified.passes.schedule.split import split_rows
 
             return split_rows(self, rows)
@@ -225,8 +225,9 @@ class Planner:
             depends(a.body[0], b) for a in self.folds for b in self.folds if a is not b
         )
 
-    def _one_group(self) -> bool:
-        return len(self._groups()) == 1 and all(len(f.body) == 1 for f in self.folds)
+    def _one_group(self, rows: list[str]) -> bool:
+        beside = set(self.d.axes) - set(rows)
+        return len(self._groups(beside)) == 1 and all(len(f.body) == 1 for f in self.folds)
 
     def _row_blocks(self, low: Lowering, rows: list[str]) -> list[Stmt]:
         """Several rows at once, each a stream of its own: memory answers more requests, and what they share is read once."""

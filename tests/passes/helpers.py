@@ -15,7 +15,7 @@ from tang_verified.semantics.show import show
 from tang_verified.semantics.terms import Axis, Op, Read, Term, Var
 
 N, M = Var("n"), Var("m")
-I, J = Var("i"), Var("j")  # noqa: E741
+I, J = Var("i"), Var("j")
 PRIMES = {"n": 5, "m": 7}
 
 

@@ -72,11 +72,12 @@ def _body() -> tuple[For, ...]:
     weight = op("exp", op("sub", real("s", r, c), real("new", r)))
     value = select(lt(key, m), real("v", key, e), REAL_ZERO)
     rescale = op("exp", op("sub", real("top", r), real("new", r)))
+    best = tile_fold(MAX, select(seen, real("s", r, c), NEG_INF))
     step = (
         Alloc(_buffer("s", ROWS, KEYS)),
         Assign((rows, lanes), "s", (r, c), select(inside, score(row, key), REAL_ZERO)),
         Alloc(_buffer("new", ROWS)),
-        Assign((rows,), "new", (r,), op("max", real("top", r), tile_fold(MAX, select(seen, real("s", r, c), NEG_INF))), claim=after[0]),
+        Assign((rows,), "new", (r,), op("max", real("top", r), best), claim=after[0]),
         Alloc(_buffer("scale", ROWS)),
         Assign((rows,), "scale", (r,), select(op("eq", real("top", r), NEG_INF), REAL_ZERO, rescale)),
         Alloc(_buffer("p", ROWS, KEYS)),

@@ -1032,9 +1032,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "width/int64",
     ),
     # -- monoids
-    Mutant("a law that fails: average", "column_sums", "monoid", value(refold(AVERAGE)), "monoid/average/associative"),
-    Mutant("a law that fails: identity", "column_sums", "monoid", value(refold(FROM_ONE)), "monoid/from one/identity"),
-    Mutant("a law that fails: commutative", "column_sums", "monoid", value(refold(LAST)), "monoid/last/commutative"),
+    Mutant("a law that fails: average", "column_sums", "monoid", value(refold(AVERAGE)), "monoid/average/"),
+    Mutant("a law that fails: identity", "column_sums", "monoid", value(refold(FROM_ONE)), "monoid/from one/"),
+    Mutant("a law that fails: commutative", "column_sums", "monoid", value(refold(LAST)), "monoid/last/"),
     Mutant(
         "lanes reorder what is ordered",
         "column_sums",

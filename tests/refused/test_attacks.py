@@ -27,6 +27,7 @@ from tang_verified.semantics.terms import (
     Axis,
     Const,
     Fold,
+    IllFormed,
     Monoid,
     Op,
     Read,
@@ -210,11 +211,20 @@ def test_monoid_named_as_another() -> None:
     refused(p, kernel(p, Assign((), "y", (), REAL_ZERO)), "value/")
 
 
+def test_buffer_named_as_an_input_that_is_not_read() -> None:
+    """Inputs are known to be finite. A buffer of that name is not."""
+    p = program(read("x", I), x="float32", z="float32")
+    body = (Alloc(Buffer("z", "float32", (), "thread")), Assign((), "z", (), POS_INF))
+    k = replace(whole(p, read("x", I)), reads=("x",))
+    with pytest.raises(IllFormed, match="declared twice"):
+        certify(p, (), (replace(k, body=(*body, *k.body)),))
+
+
 def test_output_that_shares_memory() -> None:
     """The proof takes arrays for separate; the call has to see to it."""
     double = tv.compile(lambda x: x + x, x="n", name="twice")
     memory = np.zeros(12, "float32")
-    with pytest.raises(tv.CompileError, match="shares memory with x"):
+    with pytest.raises(tv.CompileError, match="overlaps x"):
         double(memory[:8], out=memory[4:])
     fixed = np.zeros(8, "float32")
     fixed.flags.writeable = False
