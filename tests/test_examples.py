@@ -19,9 +19,9 @@ from tang_verified.semantics.terms import Const, free_vars
 
 FOLDER = Path(__file__).parents[1] / "examples"
 BLOCK = "transformer_block:block"
-KERNELS = {BLOCK: 10}  # at most; all others: exactly 1
+# all others: 1. Two norms, q, k, v, two rotations, attention, its projection and residual, SwiGLU, its projection and residual
+BLOCK_KERNELS = 11
 SIZES: tuple[tuple[int, ...], ...] = ((37, 53, 41, 29, 19), (1, 1, 1, 1, 1), (2, 131, 3, 67, 1), (97, 2, 1, 5, 3))
-SLOWER_FORM = {"conv2d:strided"}  # the tiled schedule is refused: the folds of its two groups read disjoint channels
 # heads and batches stay few; a first size of 1 is one query, or one row
 SMALL = {"h": 3, "b": 2}
 
@@ -100,16 +100,17 @@ def test_agrees_with_numpy(example: str, sizes: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e != BLOCK])
 def test_one_kernel_without_intermediates(example: str) -> None:
-    assert len(compiled(example).certified.kernels) == KERNELS.get(example, 1)
+    assert len(compiled(example).certified.kernels) == 1
     assert large_buffers(example) == []
     fallbacks = [note for note in compiled(example).notes if note.startswith("schedule")]
-    assert (not fallbacks) == (example not in SLOWER_FORM), fallbacks
+    assert not fallbacks, fallbacks
 
 
 def test_transformer_block() -> None:
     """Its compile time is long: everything about it in one test."""
     kernel = compiled(BLOCK)
-    assert 1 < len(kernel.certified.kernels) <= KERNELS[BLOCK]
+    assert len(kernel.certified.kernels) == BLOCK_KERNELS
+    assert all(sum(bool(free_vars(e)) for e in d.tensor.shape) == 1 for d in kernel.program.defs)  # nothing of n by n is kept
     assert large_buffers(BLOCK) == []
     for sizes in ((37,), (1,), (2,)):
         inputs = arrays(BLOCK, sizes)
@@ -118,7 +119,7 @@ def test_transformer_block() -> None:
 
 
 def large_buffers(example: str) -> list[str]:
-    """Buffers with two symbolic extents: an n by m intermediate. (A kept definition may have two: it is an array.)"""
+    """Buffers with two symbolic extents: an n by m intermediate."""
 
     def walk(body: tuple[Stmt, ...]) -> Iterator[str]:
         for statement in body:
