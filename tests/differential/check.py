@@ -6,6 +6,7 @@ the dtype on whatever is not exact, several times; the spread of the results, a 
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -18,7 +19,7 @@ from .dual import FUNCTIONS, NUMPY
 from .programs import TYPES, Source
 
 EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
-RUNS, NOISE, MARGIN = 4, 4.0, 8.0
+RUNS, NOISE, MARGIN = 6, 4.0, 8.0
 
 
 class Different(AssertionError):
@@ -60,26 +61,25 @@ def unique(items: list[dict[str, int]]) -> list[dict[str, int]]:
 def numpy_results(source: Source, inputs: list[Any], noise: Any = None) -> list[Any]:
     """What the results are in NumPy's float64; with `noise` a random generator, what they might be when rounded."""
     scope: dict[str, Any] = {**FUNCTIONS, "xp": NUMPY}
-    exact: dict[str, tuple[str, bool]] = {}
     for (name, _, dtype), array in zip(source.specs, inputs, strict=True):
-        scope[name], exact[name] = array.astype(TYPES[dtype]), (dtype, True)
+        scope[name] = array.astype(TYPES[dtype])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for line, (dtype, sure) in zip(source.lines, source.kinds, strict=True):
             name, text = line.split(" = ", 1)
             here = scope
-            if noise is not None and not sure:
-                here = {k: shaken(v, dtype, noise) if k in exact else v for k, v in scope.items()}
+            if noise is not None and not sure:  # afresh at each mention: the compiler may compute it twice, in two ways
+                text = re.sub(r"\b([av]\d+)\b", r"shaken(\1, dtype, noise)", text)
+                here = {**scope, "shaken": shaken, "dtype": dtype, "noise": noise}
             value = np.asarray(eval(text, here)).astype(TYPES[dtype])
             scope[name] = shaken(value, dtype, noise) if noise is not None and not sure else value
-            exact[name] = (dtype, sure)
     return [scope[name] for name in source.results]
 
 
 def shaken(value: Any, dtype: str, noise: Any) -> Any:
     if value.dtype.kind != "f" or dtype not in EPSILON:
         return value
-    return value * (1 + noise.choice((-1.0, 1.0), value.shape) * NOISE * EPSILON[dtype])
+    return value * (1 + noise.uniform(-1.0, 1.0, value.shape) * NOISE * EPSILON[dtype])
 
 
 def tolerance(source: Source, inputs: list[Any], clean: list[Any]) -> list[Any]:

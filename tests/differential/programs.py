@@ -404,7 +404,7 @@ def programs(draw: Any, menu: str) -> tuple[Source, dict[str, int]]:
             ("c", draw(st.sampled_from(shapes)), "bool"),
             ("p", draw(st.sampled_from(shapes)), draw(st.sampled_from(("int32", "int64")))),
         ]
-    count = draw(st.integers(1, 6))
+    count = draw(st.sampled_from((4, 2, 3) if menu == "dependents" else (8, 4, 6)))
     seed = draw(st.integers(0, 9))
     blank = Source(tuple(specs), (), (), ())
     known = [a.astype(TYPES[str(a.dtype)]) for a in blank.inputs(sizes, seed)]
@@ -419,7 +419,8 @@ def programs(draw: Any, menu: str) -> tuple[Source, dict[str, int]]:
             writer.variables.append(Variable("v0", arrays[0] + arrays[0], known[0] * 2, True))
             writer.lines.append(f"v0 = {specs[0][0]} + {specs[0][0]}")
         made = writer.variables[len(specs) :]
-        results = made[-1:]
+        names = [v.name for v in made]
+        results = [made[names.index(max(reversed(names), key=lambda name: len(live(writer.lines, [name]))))]]
         extra = writer.pick(made) if len(made) > 1 and writer.number(0, 2) == 0 else None
         if extra is not None and extra not in results:
             results = [*results, extra]

@@ -17,7 +17,7 @@ from .check import check
 from .programs import MENUS, Source, programs
 
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
-settings.register_profile("ci", derandomize=True, max_examples=8, deadline=None, suppress_health_check=CHECKS, database=None)
+settings.register_profile("ci", derandomize=True, max_examples=16, deadline=None, suppress_health_check=CHECKS, database=None)
 settings.register_profile("thorough", max_examples=400, deadline=None, suppress_health_check=CHECKS, print_blob=True)
 PROFILE = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
