@@ -81,7 +81,8 @@ class MonoidFacts:
             self._states(f"{name}/identity-identity{which}", combine(monoid, identity, identity), identity, ())
             encoder, given = self._finite((u, v))
             closed = [encoder.encode(t).finite for t in combine(monoid, u, v) if sort_of(t) == "real"]
-            self.ledger.valid(f"{name}/closed{which}", encoder, given, all_of(*closed), f"{_state(combine(monoid, u, v))} is finite")
+            text = f"{_state(combine(monoid, u, v))} is finite"
+            self.ledger.valid(f"{name}/closed{which}", encoder, given, all_of(*closed), text)
 
     @staticmethod
     def _finite(states: Sequence[tuple[Term, ...]]) -> tuple[Encoder, list[Any]]:
