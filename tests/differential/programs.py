@@ -180,7 +180,8 @@ class Writer:
 
     def integers(self) -> Any:
         x, y = self.some("int"), self.some("int")
-        return x and y and self.pick(INTEGERS).format(x=x.name, y=y.name, k=self.pick((1, 2, 3, 5, -2, -3)))
+        choices = [text for text in INTEGERS if x and (x.ndim or "shape" not in text)]
+        return x and y and self.pick(choices).format(x=x.name, y=y.name, k=self.pick((1, 2, 3, 5, -2, -3)))
 
     def compare(self) -> Any:
         kind = self.pick(("real", "int"))
