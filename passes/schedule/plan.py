@@ -22,8 +22,8 @@ from tang_verified.passes.schedule.analysis import (
     row_folds,
 )  # fmt: skip
 from tang_verified.passes.schedule.contraction import Contractor
-from tang_verified.passes.schedule.group import Group, Shape
-from tang_verified.passes.schedule.lower import Dim, Lowering, Names, Point, Tiled, assign
+from tang_verified.passes.schedule.group import Group, Shape, fold_lanes
+from tang_verified.passes.schedule.lower import Dim, Lowering, Names, Point, Tiled, alloc, assign
 from tang_verified.passes.schedule.rebase import find_rebase
 from tang_verified.passes.schedule.target import Target
 from tang_verified.semantics.build import canonical, ceildiv, conj, floordiv, iadd, imul, linear
@@ -42,6 +42,7 @@ from tang_verified.semantics.terms import (
     children,
     free_vars,
     reads,
+    substitute,
 )  # fmt: skip
 
 
@@ -53,6 +54,7 @@ class Choice:
     rows: int | None = None
     columns: int | None = None
     tile: int | None = None
+    keep: int = 0  # 1: a row's elements that two passes need are kept in a buffer of one row
     splits: int = 1  # partial results along the folded axis, computed in parallel and merged
 
 
@@ -205,9 +207,11 @@ class Planner:
         if column is not None:
             grid = self.names.fresh(f"{column}_t")
             low.tiled[column] = Tiled(column, self.extent[column], imul(Var(grid), 256), 256)
-        out: list[Stmt] = []
+        out: list[Stmt] = self._kept_row(low, rows) if self.choice.keep else []
         contractor = Contractor(self.target, self.lanes)
         for folds in self._groups(set(low.tiled)):
+            if all(key(f) in low.stored for f in folds):
+                continue
             out += self._group(low, shape, folds, contractor, tile=self.choice.tile or 1024)
         rest = [a for a in self.d.axes if a not in rows]
         for axis in rest:
@@ -224,6 +228,42 @@ class Planner:
         return all(len(f.body) == 1 and not inner_folds(f) for f in self.folds) and not any(
             depends(a.body[0], b) for a in self.folds for b in self.folds if a is not b
         )
+
+    def _kept_row(self, low: Lowering, rows: list[str]) -> list[Stmt]:
+        """What a sum and the stored value both need of each element is computed once, into a buffer of one row:
+
+            e[j] := exp(x[j] - m),   l := Σ_j e[j],   out[j] := e[j] / l
+        """
+        rest = [a for a in self.d.axes if a not in rows]
+        if len(rest) != 1 or len(self.folds) != 2 or not self._joins([self.folds[0]], self.folds[1], set()):
+            return []
+        first, second = self.folds
+        axis = second.axes[0]
+        shared = substitute(second.body[0], {axis.name: Var(rest[0])})
+        if len(second.axes) != 1 or second.guard != TRUE or not depends(shared, first) or not _occurs(shared, self.d.value):
+            return []
+        out = self._whole(low, first)
+        name, lanes = self.names.fresh("row"), self.lanes
+        low.tiled[axis.name] = Tiled(axis.name, axis.extent, Const(0), lanes)
+        b, lane = self.names.fresh(f"{axis.name}_b"), self.names.fresh(f"{axis.name}_l")
+        dim = Dim(axis.name, ((b, ceildiv(axis.extent, lanes), "seq"), (lane, Const(lanes), "lane")))
+        inside = low.tiled[axis.name].valid
+
+        def value(p: Point) -> Term:
+            return Op("select", (inside(p[axis.name]), low.lower(second.body[0], p), second.monoid.identity[0]))
+
+        out += [alloc(name, self.dtype, (imul(ceildiv(axis.extent, lanes), lanes),)),
+                assign(name, [dim], [b, lane], value, names=self.names)]  # fmt: skip
+        low.store(second.body[0], name, lambda p: (p[axis.name],))
+        low.store(shared, name, lambda p: (p[rest[0]],))
+        lined, local, kinds = fold_lanes(self.names, axis.name, axis.extent, lanes)
+        element = Op("select", (inside(local), Read(name, (local,), "real"), second.monoid.identity[0]))
+        total = self.names.fresh("state")
+        low.tiled.pop(axis.name)
+        out += [alloc(total, self.dtype, ()),
+                Assign((), total, (), Fold(second.monoid, lined, TRUE, (element,)), TRUE, tuple(kinds.items()))]  # fmt: skip
+        low.store(second, total, lambda p: ())
+        return out
 
     def _one_group(self, rows: list[str]) -> bool:
         beside = set(self.d.axes) - set(rows)
@@ -412,6 +452,10 @@ class Planner:
             return most
         value = max(1, int(extent.value))
         return min(most, -(-value // step) * step)
+
+
+def _occurs(part: Term, term: Term) -> bool:
+    return key(part) == key(term) or any(_occurs(part, inner) for inner in children(term))
 
 
 def by_reciprocal(term: Term, axis: str) -> Term:

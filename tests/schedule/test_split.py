@@ -42,3 +42,16 @@ def test_scores_below_minus_1e5(kernel) -> None:
     exact = decode(*(x.astype(np.float64) for x in (q, k, v)))
     assert (q[0] @ k[0].T / 8).max() < -1e5
     np.testing.assert_allclose(kernel(q, k, v), exact, rtol=0.1, atol=0.02)  # the scores themselves are rounded to 1/64
+
+
+@pytest.mark.parametrize("schedule", [{}, {"keep": 1}, {"tile": 64}, {"style": "plain"}])
+def test_softmax_by_every_schedule(schedule: dict) -> None:
+    def softmax(x):
+        xp = x.__array_namespace__()
+        e = xp.exp(x - x.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+    kernel = tv.compile(softmax, x="n m", schedule=schedule, name="softmax_" + "_".join(schedule))
+    for n, m in ((1, 1), (5, 16), (7, 1031)):
+        x = np.random.default_rng(m).standard_normal((n, m), dtype=np.float32)
+        np.testing.assert_allclose(kernel(x), softmax(x.astype(np.float64)), rtol=2e-6)
