@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from tang_verified.compiler import CompiledKernel, compile
 from tang_verified.spec import spec
@@ -91,7 +89,6 @@ def _derivation(kernel: CompiledKernel, console: Console) -> None:
 
     certified = kernel.certified
     console.rule("2. The derivation")
-    table = Table("rule", "in", "before → after", "proved", "by", "ms", show_lines=False, expand=True)
     ledger, program = Ledger(certified.traced), certified.traced
     skipped: Counter[str] = Counter()
     for step in certified.steps:
@@ -103,9 +100,10 @@ def _derivation(kernel: CompiledKernel, console: Console) -> None:
             skipped[step.rule] += 1
             continue
         provers = ", ".join(sorted({o.prover for o in made}))
-        line = f"{_short(show(step.before))}\n→ {_short(show(step.after))}"
-        table.add_row(step.rule, step.tensor, escape(line), str(len(made)), provers, f"{spent:.0f}")
-    console.print(table)
+        shown = f"{len(made)} obligations proved by {provers} in {spent:.0f} ms"
+        console.print(f"[bold]{step.rule}[/bold] in {step.tensor}: {shown}", highlight=False)
+        for sign, term in (("  ", step.before), ("→ ", step.after)):
+            console.print(sign + _short(show(term)), highlight=False, markup=False)
     console.print(", ".join(f"{count} × {rule}" for rule, count in skipped.items()), "are not listed")
     console.print("\nwhat is left, in one definition:", highlight=False)
     console.print(show_program(certified.program), highlight=False, markup=False, soft_wrap=True)
@@ -164,7 +162,8 @@ def _audit(certificate: Path, folder: Path, console: Console) -> bool:
 
 
 def _refuse(kernel: CompiledKernel, console: Console) -> bool:
-    console.rule("7. An unsound kernel: the running sum is not rescaled when the maximum moves")
+    console.rule("7. An unsound kernel, which must be refused")
+    console.print("the running sum is not rescaled when the maximum moves")
     from tang_verified.proofs.check import certify
     from tang_verified.proofs.ledger import Refused
     from tang_verified.semantics.kernel import Assign, For, Stmt
