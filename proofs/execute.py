@@ -349,11 +349,10 @@ class Execution:
                 for axis in term.axes:
                     inner = replace(inner, ranges=inner.ranges.over(self.ledger, axis))
                     axes.append(Axis(axis.name, self.resolve(axis.extent, frame, statement, executed=executed)))
-                nested = For(axes[0], "seq", ()) if axes else None
                 inner = replace(inner, scope=inner.scope.over(axes))
                 guard = self.resolve(term.guard, inner, statement, executed=executed)
                 inner = replace(inner, scope=inner.scope.given(guard))
-                if nested is not None:  # names bound here may not be bound again inside
+                if axes:  # names bound here may not be bound again inside
                     inner = replace(inner, ranges=inner.ranges.bind(tuple(axis.name for axis in axes)))
                 body = tuple(self.resolve(b, inner, statement, executed=executed) for b in term.body)
                 return Fold(term.monoid, tuple(axes), guard, body, term.component)

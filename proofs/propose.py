@@ -6,7 +6,7 @@ guesses with an axis of a in them count: in x[i, d]·x[j, d] against x[j', d]·x
 
 from __future__ import annotations
 
-from tang_verified.semantics.build import canonical, from_linear, linear
+from tang_verified.semantics.build import canonical, conjuncts, from_linear, linear
 from tang_verified.semantics.terms import Fold, Op, Term, Var, children, free_vars, reads, sort_of, substitute
 
 
@@ -20,7 +20,7 @@ def propose_map(a: Fold, b: Fold) -> tuple[Term, ...] | None:
             _walk(g, f, holes, found, allowed)
             _by_reads(g, f, holes, found, allowed)
     for axis in b.axes:  # bodies without an index: a's guard may say  X < extent
-        for part in _conjuncts(a.guard):
+        for part in conjuncts(a.guard):
             if axis.name not in found and isinstance(part, Op) and part.name == "lt" and part.args[1] == axis.extent:
                 if not free_vars(part.args[0]) & holes:
                     found[axis.name] = part.args[0]
@@ -87,9 +87,3 @@ def _solve(pattern: Term, term: Term, holes: set[str], found: dict[str, Term], a
     guess = canonical(difference)
     if allowed is None or free_vars(guess) & allowed:
         found[hole.name] = guess
-
-
-def _conjuncts(term: Term) -> list[Term]:
-    if isinstance(term, Op) and term.name == "and":
-        return _conjuncts(term.args[0]) + _conjuncts(term.args[1])
-    return [term]

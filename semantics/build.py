@@ -178,6 +178,13 @@ def conj(*terms: Term) -> Term:
     return out
 
 
+def conjuncts(term: Term) -> list[Term]:
+    """What a conjunction says, one by one."""
+    if isinstance(term, Op) and term.name == "and":
+        return conjuncts(term.args[0]) + conjuncts(term.args[1])
+    return [term]
+
+
 def select(condition: Term, a: Term, b: Term) -> Term:
     return canonical(Op("select", (condition, a, b)))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tang_verified.passes.schedule.analysis import Contraction, cheap, contraction, inner_folds, key
+from tang_verified.passes.schedule.analysis import Contraction, all_folds, cheap, contraction, inner_folds, key
 from tang_verified.passes.schedule.group import Group, State
 from tang_verified.passes.schedule.lower import Dim, Lowering, Point, alloc, assign
 from tang_verified.passes.schedule.target import Target, micro_tile
@@ -37,7 +37,7 @@ class Contractor:
             for inner in inner_folds(Fold(group.folds[0].monoid, (group.axis,), TRUE, (term,))):
                 out += self._inner(group, inner, kinds)
             operand = any(s.split is not None and key(s.split.left) == key(term) for s in group.every_state())
-            if operand or not (_folds(term) and all(key(f) in group.low.stored for f in _folds(term)) and cheap(term)):
+            if operand or not (all_folds(term) and all(key(f) in group.low.stored for f in all_folds(term)) and cheap(term)):
                 out += self._tile(group, term, kinds)
         return out
 
@@ -260,11 +260,6 @@ def _computes(low: Lowering, term: Term) -> bool:
         return False
     return isinstance(term, Fold) or any(_computes(low, part) for part in children(term))
 
-
-def _folds(term: Term) -> list[Fold]:
-    from tang_verified.passes.schedule.analysis import all_folds
-
-    return all_folds(term)
 
 
 def _rename(term: Term, axis: str, value: Term) -> Term:

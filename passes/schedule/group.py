@@ -217,13 +217,9 @@ class Group:
             stored = self.low.stored.get(key(fold.body[0]))
             if stored is None or stored.buffer not in self.padded or self.padded[stored.buffer] != fold.monoid.identity[0]:
                 element = Op("select", (self.inside(fold, here), element, fold.monoid.identity[0]))
-            rest = tuple(self._plain_axis(a) for a in fold.axes[1:])
-            return Fold(fold.monoid, (*axes, *rest), TRUE, (element,))
+            return Fold(fold.monoid, (*axes, *fold.axes[1:]), TRUE, (element,))
 
         return value, kinds
-
-    def _plain_axis(self, axis: Axis) -> Axis:
-        return axis
 
     def body(self, make_tiles: Callable[[Group, list[Term]], list[Stmt]], contract: Callable[..., list[Stmt]]) -> list[Stmt]:
         """The statements of one tile. `make_tiles` stores shared terms; `contract` emits a packed update."""

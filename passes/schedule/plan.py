@@ -26,7 +26,7 @@ from tang_verified.passes.schedule.group import Group, Shape, fold_lanes
 from tang_verified.passes.schedule.lower import Dim, Lowering, Names, Point, Tiled, alloc, assign
 from tang_verified.passes.schedule.rebase import find_rebase
 from tang_verified.passes.schedule.target import Target
-from tang_verified.semantics.build import canonical, ceildiv, conj, floordiv, iadd, imul, linear
+from tang_verified.semantics.build import canonical, ceildiv, conj, conjuncts, floordiv, iadd, imul, linear
 from tang_verified.semantics.kernel import Assign, For, Kernel, Kind, Loop, Stmt
 from tang_verified.semantics.program import Def, DType, Program
 from tang_verified.semantics.terms import (
@@ -116,7 +116,7 @@ class Planner:
         last = self.d.axes[-1]
         if not self._large(last, self.lanes // 2) or any(last not in free_vars(fold) for fold in self.folds):
             return False
-        strides = [linear(r.index[-1])[0].get(Var(last), 0) for f in self.folds for r in _reads(f) if r.index]
+        strides = [linear(r.index[-1])[0].get(Var(last), 0) for f in self.folds for r in reads(f) if r.index]
         return sum(s == 1 for s in strides) * 2 > len(strides)
 
     # -- 1 and 3: lanes along the last output axis --------------------------------------------------------------------
@@ -351,7 +351,7 @@ class Planner:
         lower: list[Term] = []
         guards = {key(f.guard) for f in group.folds}
         if len(guards) == 1:
-            for part in _conjuncts(group.folds[0].guard):
+            for part in conjuncts(group.folds[0].guard):
                 bound = self._bound(part, axis.name, low, shape)
                 if bound is not None:
                     (upper if bound[0] else lower).append(bound[1])
@@ -467,16 +467,6 @@ def by_reciprocal(term: Term, axis: str) -> Term:
             return Op(name, tuple(by_reciprocal(arg, axis) for arg in args))
         case _:
             return term
-
-
-def _reads(fold: Fold) -> tuple[Read, ...]:
-    return reads(fold)
-
-
-def _conjuncts(term: Term) -> list[Term]:
-    if isinstance(term, Op) and term.name == "and":
-        return _conjuncts(term.args[0]) + _conjuncts(term.args[1])
-    return [term]
 
 
 def plan(program: Program, target: Target, choices: dict[str, Choice] | None = None) -> tuple[Kernel, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tang_verified.passes.schedule.analysis import key
+from tang_verified.passes.schedule.analysis import all_folds, key
 from tang_verified.passes.schedule.contraction import Contractor
 from tang_verified.passes.schedule.group import Group, Shape, State
 from tang_verified.passes.schedule.lower import Lowering, Point, Tiled, assign
@@ -77,7 +77,7 @@ class _Split:
     def _over(self, fold: Fold, part: Term) -> Fold:
         table: dict[Term, Term] = {}
         for state in self.group.states:
-            if key(state.fold) != key(fold) and any(key(f) == key(state.fold) for f in _folds(fold.body[0])):
+            if key(state.fold) != key(fold) and any(key(f) == key(state.fold) for f in all_folds(fold.body[0])):
                 table[key(state.fold)] = self._over(state.fold, part)
         body = replace_terms(fold.body[0], table) if table else fold.body[0]
         return Fold(fold.monoid, fold.axes, conj(fold.guard, part), (body,))
@@ -181,11 +181,6 @@ class _Split:
             made.append(name)
         return made[0], made[1]
 
-
-def _folds(term: Term) -> list[Fold]:
-    from tang_verified.passes.schedule.analysis import all_folds
-
-    return all_folds(term)
 
 
 def _target(statement: Stmt) -> str:
