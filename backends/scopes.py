@@ -17,15 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tang_verified.proofs.readback.syntax import Kind as Type
 from tang_verified.semantics.terms import Const, Term
-
-
-class Type(NamedTuple):
-    """A register type: kind is "f32", "f64", "i64" or "bool"; width 1 is a scalar. `bits` is the lane size of a mask."""
-
-    kind: str
-    width: int
-    bits: int = 32
 
 
 class Value(NamedTuple):
