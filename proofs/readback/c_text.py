@@ -84,9 +84,10 @@ def _head(head: str) -> frozenset[str]:
         texts = c_known.known(name) if name else []
         if name is None or not texts or name in names:
             raise Unreadable(line, f"{name or paragraph.split(chr(10))[0][:60]!r} is not a helper that is known")
-        if all(known.rstrip() != paragraph for known, _ in texts):
+        needs = next((needs for known, needs in texts if known.rstrip() == paragraph), None)
+        if needs is None:
             raise Unreadable(line + _differs(paragraph, texts[0][0]), f"helper {name} is not the known text")
-        missing = [need for need in texts[0][1] if need not in names]
+        missing = [need for need in needs if need not in names]
         if missing:
             raise Unreadable(line, f"helper {name} stands before {missing[0]}, which it uses")
         names[name] = None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CLOSED = ("recurrence", "at", "shuffle", "fold", "any")  # what is looked into only by those who know it
 LEAVES = ("lit", "state", "var", "lane", "undefined", *CLOSED)
 COMPARED = (*BOOLS, "lt", "le", "eq", "ne", "flag")
-STEPS = 2_000_000  # comparisons of two nodes, for one text
+STEPS = 300_000  # comparisons of two nodes, for one text
 
 
 class Mismatch(ValueError):
@@ -59,6 +59,7 @@ class Compare:
     steps: int = 0
     _equal: set[tuple[Node, Node, Where]] = field(default_factory=set)
     _plain: dict[tuple[Node, Facts], Node] = field(default_factory=dict)
+    _reads: dict[Node, set[tuple[Part, ...]]] = field(default_factory=dict)  # arrays and versions that a value reads
 
     @property
     def nodes(self) -> Nodes:
@@ -261,9 +262,12 @@ class Compare:
     # Loads
 
     def visit(self, k: Node, w: Where) -> None:
-        """Justify the loads of what the kernel reads in an integer or a condition."""
-        if k.tag in LEAVES:
+        """Justify the loads of what the kernel reads in a value."""
+        if k.tag in LEAVES or not self.waits(k):
             return
+        self.steps += 1
+        if self.steps > STEPS:
+            raise Spent(w.line, "the comparison is too large")
         if k.tag in ("and", "or", "select"):
             first, *rest = children(k)
             self.visit(first, w)
@@ -276,6 +280,16 @@ class Compare:
             self.justify(k, w)
         for part in children(k):
             self.visit(part, w)
+
+    def waits(self, k: Node) -> bool:
+        """Whether a load of something that k reads is not justified yet."""
+        if k not in self._reads:
+            own = {k.args[:2]} if k.tag in ("read", "flag") else set()
+            parts = () if k.tag in LEAVES else children(k)
+            for part in parts:
+                self.waits(part)
+            self._reads[k] = own.union(*(self._reads[part] for part in parts))
+        return any(node.args[:2] in self._reads[k] for node in self.machine.loads)
 
     def justify(self, read: Node, w: Where) -> None:
         """The text's loads of this element that run only where the kernel reads it."""

@@ -122,6 +122,7 @@ class FoldCompare(Compare):
         envs = self.kernel.copies(fold, copied, env)
         found = sorted({r for node in fields.values() for r in inside(node, "recurrence")}, key=lambda r: _nodes(r, 3)[0].number)
         if len(copied) == len(axes):  # no loop: each state holds one element
+            self.bodies(fold, envs, w)
             try:
                 return self.each(fields, self.kernel.chain(fold, envs, identity, list(fields)), w)
             except Spent:
@@ -171,8 +172,18 @@ class FoldCompare(Compare):
             copied += 1
         envs = self.kernel.copies(fold, [axis.name for axis in axes[:copied]], env)
         if copied == len(axes):
+            self.bodies(fold, envs, w)
             return self.equal(t, self.kernel.chain(fold, envs, start, [field])[field], w)
         axis, rest = axes[copied], axes[copied + 1 :]
+        t = self.alone(self.plain(t, w.facts))
+        if t.tag in ("select", "and", "or") and (atom := open_atom(children(t)[0], w.facts)) is not None:
+            for truth in (True, False):
+                facts = w.facts.assume(atom, truth)
+                if facts is not None:
+                    self.loops(field, t, fold, env, axes, start, replace(w, facts=facts))
+            return None
+        if self.truth(self.nodes.at_most_zero(self.kernel.value(axis.extent, envs[-1] if envs else env)), w.facts) is True:
+            return self.equal(t, start[field], w)
         seen: set[tuple[int, Node, int, Node]] = set()
         waiting = [(field, t, len(envs), self.kernel.value(axis.extent, envs[-1]))]
         while waiting:  # a field's value after so many copies, the last of them up to `end`
@@ -191,6 +202,13 @@ class FoldCompare(Compare):
                 end = low
             waiting += [(i, node, count, end) for i, node in starts.items()]
         return None
+
+    def bodies(self, fold: Fold, envs: list[Env], w: Where) -> None:
+        """Elements are evaluated whatever combine makes of them: their loads are justified before it is looked at."""
+        for env in envs:
+            inside = w.under(self.kernel.value(fold.guard, env), True)
+            for part in fold.body:
+                self.visit(self.kernel.value(part, env), inside)
 
     def piece(
         self, field: int, t: Node, fold: Fold, env: Env, axis: Axis, rest: list[Axis], end: Node, w: Where

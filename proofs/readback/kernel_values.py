@@ -128,6 +128,8 @@ class KernelValues:
                 return n.sub(n.number(0), args[0])
             case "floordiv" | "mod":
                 return n.divide(name, *args)
+            case "int":
+                return n.atom("truth", *args)
             case "max" | "min" if None not in (ends := [n.constant(arg) for arg in args]):
                 return n.number((max if name == "max" else min)(end for end in ends if end is not None))
             case _:

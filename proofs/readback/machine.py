@@ -78,10 +78,11 @@ class Memory:
 
 @dataclass
 class Register:
-    """A variable that holds cells base, base + 1, … of a register buffer; which is known when it is first set."""
+    """A variable that holds cells base, base + 1, … of a register buffer, one of `buffers`: which is known when it is set."""
 
     kind: Kind
-    key: str
+    buffers: list[str]
+    key: str = ""
     base: int | None = None
 
 
@@ -301,7 +302,7 @@ class Machine:
         if names[0] == "i64" and want.kind in ("f32", "f64"):
             return Value(self.operation(line, "real", want, v.node), want)
         if names[0] == "bool" and want.kind in ("i64", "f32", "f64"):
-            number = n.atom("int", v.node)
+            number = n.atom("truth", v.node)
             return Value(number if want.kind == "i64" else self.operation(line, "real", want, number), want, want.width > 1)
         if want == INT._replace(width=have.width) and have.kind in ("f32", "f64"):
             return Value(n.atom("trunc", v.node), want)

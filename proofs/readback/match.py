@@ -11,6 +11,7 @@ that a value that is computed too early or too late differs. Every load must be 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -49,6 +50,7 @@ class Cursor:
     body: Sequence[Statement]
     line: int
     place: int = 0
+    registers: tuple[list[str], int] | None = None  # register buffers declared in a row, and where their variables end
 
     @property
     def next(self) -> Statement | None:
@@ -256,7 +258,7 @@ class Matcher:
         extents = tuple(self.values.value(e, env) for e in buffer.shape)
         key = f"{buffer.name}#{self.count}"
         self.values.places[buffer.name] = Place(key, buffer.dtype, extents)
-        if buffer.scope == "register" and self.registers(buffer, key, cursor, here):
+        if buffer.scope == "register" and self.registers(buffer, key, cursor):
             return False
         if self.take_spare(buffer, key, extents):
             return False
@@ -312,21 +314,26 @@ class Matcher:
         self.live.add(name)
         return True
 
-    def registers(self, buffer: Buffer, key: str, cursor: Cursor, here: Here) -> bool:
+    def registers(self, buffer: Buffer, key: str, cursor: Cursor) -> bool:
         """Variables without a value, for cells that are known when they are set; False where there is an array instead."""
-        while isinstance(cursor.next, Declare) and cursor.next.value is not None:
-            self.machine.step(cursor.next, here)
-            cursor.place += 1
-        if isinstance(cursor.next, Array):
+        if isinstance(cursor.next, Array) and _stem(cursor.next.name) == _stem(buffer.name):
             return False
-        kind = REGISTERS.get(buffer.dtype, "f32")
-        while isinstance(s := cursor.next, Declare) and s.value is None and s.kind.kind == kind:
+        if cursor.registers is None or cursor.registers[1] != cursor.place:
+            cursor.registers = ([], cursor.place)
+        buffers = cursor.registers[0]
+        buffers.append(key)
+        while isinstance(s := cursor.next, Declare) and s.value is None:
             following = cursor.body[cursor.place + 1] if cursor.place + 1 < len(cursor.body) else None
             if isinstance(following, If) and s.name in _set_at_once(following):
                 break  # a value that depends on a condition, not a cell
-            self.machine.names[s.name] = Register(s.kind, key)
+            self.machine.names[s.name] = Register(s.kind, buffers)
             cursor.place += 1
+        cursor.registers = (buffers, cursor.place)
         return True
+
+
+def _stem(name: str) -> str:
+    return re.sub("[^A-Za-z]", "", name)
 
 
 def _conjunction(s: If) -> list[str]:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tang_verified.proofs.readback.compare import Mismatch, Where, show
 from tang_verified.proofs.readback.kernel_values import Env
 from tang_verified.proofs.readback.machine import ELEMENTS, Here, Load, Memory, Register, Value
-from tang_verified.proofs.readback.match import Cursor, Matcher
+from tang_verified.proofs.readback.match import REGISTERS, Cursor, Matcher
 from tang_verified.proofs.readback.nodes import Node, children
 from tang_verified.proofs.readback.syntax import Do, If, Index, Kind, Loop, Name, Set, Statement, Vector
 from tang_verified.semantics.build import canonical
@@ -230,13 +230,13 @@ class Stores(Matcher):
             case Set(line, Name(_, name), value) if isinstance(register := machine.names.get(name), Register):
                 wide = register.kind.width > 1
                 offset = machine.lane(register.kind.width) if wide else machine.nodes.number(0)
-                return Store(line, register.key, offset, machine.value(value, here), register.kind, None, register)
+                return Store(line, self.key_of(register), offset, machine.value(value, here), register.kind, None, register)
             case Set(line, Index(_, Name(_, name), lane), value) if isinstance(register := machine.names.get(name), Register):
                 kind, number = register.kind._replace(width=1), machine.integer(lane, here)
                 given = machine.value(value, here)
                 if given.inverted != (kind.kind == "bool") or not 0 <= (machine.nodes.constant(number) or 0) < register.kind.width:
                     raise Mismatch(line, "not one lane's value")
-                return Store(line, register.key, number, Value(given.node, given.kind), kind, None, register)
+                return Store(line, self.key_of(register), number, Value(given.node, given.kind), kind, None, register)
             case Set(line, Index() as target, value):
                 memory, offset = machine.address(target, here)
                 return self.into(line, memory, offset, machine.value(value, here), ELEMENTS[memory.element], None)
@@ -251,6 +251,11 @@ class Stores(Matcher):
                 return self.into(line, memory, offset, found, found.kind, mask)
             case _:
                 raise Mismatch(s.line, f"the kernel stores {self.statement.target} here")
+
+    def key_of(self, register: Register) -> str:
+        """The buffer whose cells a variable holds: the first that it is set for."""
+        key = self.values.places[self.statement.target].key
+        return register.key or (key if key in register.buffers else "")
 
     def into(self, line: int, memory: Memory, offset: Node, value: Value, kind: Kind, mask: Node | None) -> Store:
         if memory.const:
@@ -289,7 +294,9 @@ class Stores(Matcher):
             if isinstance(other, Register) and other is not register and other.key == register.key and other.base is not None:
                 if other.base < base + register.kind.width and base < other.base + other.kind.width:
                     raise Mismatch(store.line, "two variables for one cell")
-        register.base = base
+        if register.kind.kind != REGISTERS.get(self.values.places[self.statement.target].dtype, "f32"):
+            raise Mismatch(store.line, f"{self.statement.target} is kept in {register.kind.kind}")
+        register.base, register.key = base, store.key
 
 
 def _width(loop: Axis) -> int:
