@@ -97,8 +97,7 @@ class FoldCompare(Compare):
             right = {number: self.typed(shuffle) for number, shuffle in zip(wanted, shuffles, strict=True)}
             left = {number: children(shuffle)[0] for number, shuffle in zip(wanted, shuffles, strict=True)}
             both = self.kernel.combine(fold, left, right, list(fields))
-            for field, node in fields.items():
-                self.equal(node, both[field], w)
+            self.each(fields, both, replace(w, quiet=True))
             fields = left
             lanes = [lane for start in lanes for lane in (start, int(str(order[start])))]
 
@@ -140,7 +139,7 @@ class FoldCompare(Compare):
             needed = closure(fold, list(fields))
             groups = [dict(zip(needed, found[k : k + size], strict=True)) for k in range(0, len(found), size)]
             typed = [{i: self.typed(node) for i, node in group.items()} for group in groups]
-            self.each(fields, self.pairs(fold, typed), w)
+            self.each(fields, self.pairs(fold, typed), replace(w, quiet=True))
             rest = [axis for axis in axes if axis.name not in copied]
             for group, copy in zip(groups, envs, strict=True):
                 for field, node in group.items():
