@@ -111,7 +111,7 @@ class Expressions(Reads):
     def select(self, condition: Term, a: Term, b: Term, context: Context) -> Value:
         lane = context.lane.name if context.lane else None
         if lane is not None and lane in self.uses(condition) and self.safe(b) and not self.safe(a):
-            fixed, varying = split_condition(condition, lane, self.uses)
+            fixed, varying = split_condition(condition, lane, self.uses, self.safe)
             if fixed != TRUE and varying != TRUE:
                 return self.branch(fixed, Op("select", (varying, a, b)), b, context)
         if lane is None or lane not in self.uses(condition):

@@ -10,6 +10,7 @@ A loop may be cut into consecutive pieces. Which way the text takes is read off 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -17,7 +18,7 @@ from tang_verified.proofs.readback.compare import Compare, Mismatch, Spent, Wher
 from tang_verified.proofs.readback.facts import has_lane, open_atom
 from tang_verified.proofs.readback.kernel_values import Env, Opened, closure, mentioned
 from tang_verified.proofs.readback.nodes import Node, children
-from tang_verified.semantics.terms import Axis, Fold, free_vars
+from tang_verified.semantics.terms import TRUE, Axis, Fold, free_vars
 
 Fields = dict[int, Node]
 
@@ -28,9 +29,8 @@ class FoldCompare(Compare):
         number = k.args[0]
         opened = self.kernel.opened[number if isinstance(number, int) else -1]
         fold, env = opened.fold, opened.env
-        nothing = self.if_empty(k, w)
-        if nothing is not None:
-            return self.equal(t, nothing, w)
+        if self.if_empty(k, w) is not None:
+            return self.nothing(t, opened, w)
         t = self.plain(t, w.facts)
         if t.tag in ("and", "or"):  # a condition that is a fold in some cases
             atom = open_atom(children(t)[0], w.facts)
@@ -78,7 +78,32 @@ class FoldCompare(Compare):
                 if self.truth(self.nodes.at_most_zero(extent), w.facts) is True:
                     return self.kernel.identity(opened.fold, opened.env)[opened.fold.component]
             names.add(axis.name)
+        if self.excluded(opened.fold, opened.env, opened.fold.axes, w):
+            return self.kernel.identity(opened.fold, opened.env)[opened.fold.component]
         return None
+
+    def excluded(self, fold: Fold, env: Env, axes: Sequence[Axis], w: Where) -> bool:
+        """Whether the guard is false whatever the axes are."""
+        if fold.guard == TRUE:
+            return False
+        facts, n = w.facts, self.nodes
+        for number, axis in enumerate(axes):
+            extent, value = self.kernel.value(axis.extent, env), n.atom("var", axis.name, -1 - number)
+            env, facts = {**env, axis.name: value}, facts.within(children(value)[0], n.number(0), extent)
+        return self.truth(self.kernel.value(fold.guard, env), facts) is False
+
+    def nothing(self, t: Node, opened: Opened, w: Where) -> None:
+        """The identity; or identities joined, as lanes and copies are."""
+        fold, t = opened.fold, self.plain(t, w.facts)
+        identity = self.kernel.identity(fold, opened.env)
+        copied = [axis.name for axis in fold.axes if self.kernel.kinds.get(axis.name) == "unroll"]
+        for count in {1, len(self.kernel.copies(fold, copied, opened.env))} - {0}:
+            state = self.pairs(fold, [identity] * count)
+            for _ in range(8):
+                if state[fold.component] is t:
+                    return
+                state = self.kernel.combine(fold, state, state, list(state))
+        return self.equal(t, identity[fold.component], w)
 
     # Lanes
 
@@ -117,6 +142,15 @@ class FoldCompare(Compare):
         """All in one state, or copied axes with states of their own."""
         fold, env = opened.fold, opened.env
         identity = self.kernel.identity(fold, env)
+        fields = {field: self.plain(node, w.facts) for field, node in fields.items()}
+        for select in [s for node in fields.values() for s in inside(node, "select")] if len(axes) < len(fold.axes) or axes else []:
+            atom = open_atom(children(select)[0], w.facts)
+            if atom is not None and atom.tag == "le0" and not has_lane(atom):  # no loop at all in some cases
+                for truth in (True, False):
+                    facts = w.facts.assume(atom, truth)
+                    if facts is not None:
+                        self.in_case(fields, opened, axes, replace(w, facts=facts))
+                return None
         copied = [axis.name for axis in axes if self.kernel.kinds.get(axis.name) == "unroll"]
         envs = self.kernel.copies(fold, copied, env)
         found = sorted({r for node in fields.values() for r in inside(node, "recurrence")}, key=lambda r: _nodes(r, 3)[0].number)
@@ -134,20 +168,29 @@ class FoldCompare(Compare):
                     return self.each(fields, self.pairs(fold, parts), w)
                 except Mismatch:
                     raise problem from None
-        size = len(closure(fold, list(fields)))
-        if len(envs) > 1 and len(found) == len(envs) * size and fold.monoid.commutative:
-            needed = closure(fold, list(fields))
+        needed, rest = closure(fold, list(fields)), [axis for axis in axes if axis.name not in copied]
+        size, live = len(needed), [copy for copy in envs if not self.excluded(fold, copy, rest, w)]
+        if len(envs) > 1 and len(found) == len(live) * size and fold.monoid.commutative:
             groups = [dict(zip(needed, found[k : k + size], strict=True)) for k in range(0, len(found), size)]
-            typed = [{i: self.typed(node) for i, node in group.items()} for group in groups]
-            self.each(fields, self.pairs(fold, typed), replace(w, quiet=True))
-            rest = [axis for axis in axes if axis.name not in copied]
-            for group, copy in zip(groups, envs, strict=True):
+            typed = iter([{i: self.typed(node) for i, node in group.items()} for group in groups])
+            self.each(fields, self.pairs(fold, [next(typed) if copy in live else identity for copy in envs]), replace(w, quiet=True))
+            for group, copy in zip(groups, live, strict=True):
                 for field, node in group.items():
                     self.loops(field, node, fold, copy, rest, identity, w)
             return None
         for field, node in fields.items():
             self.loops(field, node, fold, env, axes, identity, w)
         return None
+
+    def in_case(self, fields: Fields, opened: Opened, axes: list[Axis], w: Where) -> None:
+        """`states` where more is known, which may be that there is nothing to fold."""
+        fold, n = opened.fold, self.nodes
+        sizes = [self.kernel.value(axis.extent, opened.env) for axis in axes if not free_vars(axis.extent) & {a.name for a in fold.axes}]
+        if any(self.truth(n.at_most_zero(size), w.facts) is True for size in sizes):
+            for field, node in fields.items():
+                self.nothing(node, Opened(replace(fold, component=field), opened.env), w)
+        else:
+            self.states(fields, opened, axes, w)
 
     def each(self, fields: Fields, expected: Fields, w: Where) -> None:
         for field, node in fields.items():
@@ -170,6 +213,7 @@ class FoldCompare(Compare):
         while copied < len(axes) and self.kernel.kinds.get(axes[copied].name) == "unroll":
             copied += 1
         envs = self.kernel.copies(fold, [axis.name for axis in axes[:copied]], env)
+        envs = [copy for copy in envs if not self.excluded(fold, copy, axes[copied:], w)]
         if copied == len(axes):
             self.bodies(fold, envs, w)
             return self.equal(t, self.kernel.chain(fold, envs, start, [field])[field], w)
@@ -181,7 +225,7 @@ class FoldCompare(Compare):
                 if facts is not None:
                     self.loops(field, t, fold, env, axes, start, replace(w, facts=facts))
             return None
-        if self.truth(self.nodes.at_most_zero(self.kernel.value(axis.extent, envs[-1] if envs else env)), w.facts) is True:
+        if not envs or self.truth(self.nodes.at_most_zero(self.kernel.value(axis.extent, envs[-1])), w.facts) is True:
             return self.equal(t, start[field], w)
         seen: set[tuple[int, Node, int, Node]] = set()
         waiting = [(field, t, len(envs), self.kernel.value(axis.extent, envs[-1]))]
