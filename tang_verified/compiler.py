@@ -54,7 +54,22 @@ class CompiledKernel:
         self.program, self.backend = certified.program, backend
         self._backend = get(backend)
         self.sources: dict[str, str] = timings.measure("print", lambda: self._backend.emit(certified))
+        timings.measure("read back", self._read_back)
         self._functions = timings.measure("load", lambda: self._backend.load(certified, self.sources))
+
+    def _read_back(self) -> None:
+        """No text is handed out that does not say what was certified."""
+        from tang_verified.backends import SUFFIX
+        from tang_verified.proofs.readback import DIALECTS, read_back
+
+        if SUFFIX[self.backend] in DIALECTS:
+            for kernel in self.certified.kernels:
+                found = read_back(kernel, self.sources[kernel.name], SUFFIX[self.backend])
+                if found is not None:
+                    raise CompileError(
+                        f"{self.name}: the text of kernel {kernel.name} is not what was certified: {found}",
+                        "this is a fault of the printer or of its reader: please report it with the function",
+                    )
 
     @property
     def name(self) -> str:

@@ -13,41 +13,50 @@ Statements that only a parallel kernel has (barriers, thread axes) are cases of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tang_verified.proofs.readback import c_text
 from tang_verified.proofs.readback.c_known import ELEMENTS
 from tang_verified.proofs.readback.c_meaning import CMachine
-from tang_verified.proofs.readback.compare import Mismatch
+from tang_verified.proofs.readback.compare import Mismatch, Spent
 from tang_verified.proofs.readback.nodes import Nodes
+from tang_verified.proofs.readback.origin import comes_from
 from tang_verified.proofs.readback.stores import Stores
-from tang_verified.proofs.readback.syntax import Unreadable
+from tang_verified.proofs.readback.syntax import Statement, Unreadable
 from tang_verified.semantics.kernel import Kernel
 
-DIALECTS = ("c",)
+DIALECTS = ("c",)  # by the ending of a file's name
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where a text is not its kernel."""
+    """Where a text is not its kernel. `spent`: nothing was found, but the comparison is not finished."""
 
     line: int
     why: str
+    origin: tuple[int, ...] = ()  # lines that the value at that line comes from
+    spent: bool = False
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.why}"
+        near = self.origin[-12:]
+        more = f" (it comes from line{'s' if len(near) > 1 else ''} {', '.join(map(str, near))})" if near else ""
+        return f"line {self.line}: {self.why}{more}"
 
 
 def read_back(kernel: Kernel, text: str, dialect: str = "c") -> Difference | None:
     """None if the text says what the kernel says; else the first difference found."""
     if dialect not in DIALECTS:
         raise ValueError(f"no reader for {dialect!r}; there are {', '.join(DIALECTS)}")
+    body: Sequence[Statement] = ()
     try:
         found = c_text.read(text)
-        names = (kernel.name, f"{kernel.name}_kernel")
-        if found.entry not in names:
+        body = found.body
+        if found.entry not in (kernel.name, f"{kernel.name}_kernel"):
             return Difference(found.line, f"the function is called {found.entry}, the kernel {kernel.name}")
         Stores(kernel, CMachine(Nodes(), helpers=found.helpers), ELEMENTS).whole(found)
     except (Unreadable, Mismatch) as problem:
-        return Difference(problem.line, problem.why)
+        return Difference(problem.line, problem.why, comes_from(body, problem.line), isinstance(problem, Spent))
+    except RecursionError:
+        return Difference(1, "the values are nested too deep to be compared", spent=True)
     return None

@@ -117,6 +117,8 @@ class CMachine(Machine):
         numbers = tuple(lane for lane in lanes if lane is not None and 0 <= lane < v.kind.width)
         if len(numbers) != v.kind.width or len(lanes) != v.kind.width or mask[:2] != ("bool", v.kind.width) or v.inverted:
             raise Unreadable(e.line, "a shuffle of other lanes than the vector has")
+        if numbers[0] < 1 or numbers != tuple(min(k + numbers[0], v.kind.width - 1) for k in range(v.kind.width)):
+            raise Unreadable(e.line, "a shuffle that does not move all lanes by one distance")
         if not any(free.tag == "lane" for free in v.node.free):
             return v
         return Value(self.shared("shuffle", v.kind, v.node, numbers), v.kind)

@@ -75,7 +75,8 @@ class Compare:
         raise NotImplementedError
 
     def differ(self, t: Node, w: Where, why: str) -> Mismatch:
-        return Mismatch(self.machine.lines.get(t, w.line), why)
+        """Blame the line that computed t; a literal may stand on many."""
+        return Mismatch(w.line if t.tag == "lit" else self.machine.lines.get(t, w.line), why)
 
     def equal(self, t: Node, k: Node, w: Where) -> None:
         """Raise `Mismatch` unless the text's t is the kernel's k wherever w holds."""
@@ -138,7 +139,13 @@ class Compare:
         for truth in (True, False):
             facts = w.facts.assume(atom, truth)
             if facts is not None:
-                self.equal(t, k, replace(w, facts=facts))
+                try:
+                    self.equal(t, k, replace(w, facts=facts))
+                except Mismatch as problem:
+                    place = self.machine.lines.get(atom, self.machine.lines.get(condition))
+                    if place is None or isinstance(problem, Spent) or inside(k, atom.tag).count(atom):
+                        raise
+                    raise Mismatch(place, f"{problem.why}, under a condition that the kernel has not") from None
 
     def truth(self, condition: Node, facts: Facts) -> bool | None:
         return facts.decide(self.plain(condition, facts))
@@ -156,7 +163,8 @@ class Compare:
             return
         atom = open_atom(b, w.facts) or open_atom(a, w.facts)
         if atom is None or depth == 0:
-            raise self.differ(t, w, f"condition {show(t)} where the kernel has {show(k)}")
+            where = replace(w, line=self.machine.tests[-1]) if self.machine.tests and t is self.nodes.true else w
+            raise self.differ(t if t is not self.nodes.true else k, where, f"condition {show(t)} where the kernel has {show(k)}")
         for truth in (True, False):
             facts = w.facts.assume(atom, truth)
             if facts is not None:

@@ -65,6 +65,7 @@ class Variable:
     level: int  # how many storing loops and branches stand around its declaration
     order: int
     node: Node | None
+    unread: int = 0  # the block that set it, until it is read
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,9 @@ class Machine:
     loads: dict[Node, list[Load]] = field(default_factory=dict)
     real: str = "f32"  # what the statement at hand computes in
     count: int = 0
+    block: int = -1
     lines: dict[Node, int] = field(default_factory=dict)  # where a value was computed last
+    tests: list[int] = field(default_factory=list)  # lines of the conditions around the store at hand
 
     # Expressions
 
@@ -174,6 +177,7 @@ class Machine:
             return Value(self.cell(found, self.lane_offset(found)), found.kind)
         if not isinstance(found, Variable) or found.node is None:
             raise Unreadable(e.line, f"{e.text} has no value here")
+        found.unread = 0
         return Value(found.node, found.kind)
 
     def lane_offset(self, register: Register) -> Node:
@@ -360,8 +364,14 @@ class Machine:
     # Statements that store nothing
 
     def run(self, body: Sequence[Statement], here: Here) -> None:
+        outside, self.block = self.block, self.new_block()
         for statement in body:
             self.step(statement, here)
+        self.block = outside
+
+    def new_block(self) -> int:
+        self.count += 1
+        return self.count
 
     def step(self, s: Statement, here: Here) -> None:
         match s:
@@ -370,10 +380,12 @@ class Machine:
                 if s.value is not None:
                     node = self.fitting(s.line, self.adapted(s.value, self.value(s.value, here), s.kind), s.kind)
                 self.count += 1
-                self.names[s.name] = Variable(s.kind, s.const, here.level, self.count, node)
+                self.names[s.name] = Variable(s.kind, s.const, here.level, self.count, node, self.block if node else 0)
             case Set(line, Name(_, name), value):
-                found = self.variable(line, name, here)
-                found.node = self.fitting(line, self.adapted(value, self.value(value, here), found.kind), found.kind)
+                new, found = self.value(value, here), self.variable(line, name, here)
+                if found.unread == self.block:
+                    raise Unreadable(line, f"{name} is set twice")
+                found.node, found.unread = self.fitting(line, self.adapted(value, new, found.kind), found.kind), self.block
             case Set(line, Index(_, Name(_, name), lane), value) if isinstance(self.names.get(name), Variable):
                 found, new = self.variable(line, name, here), self.value(value, here)
                 if self.integer(lane, here) is not self.lane(found.kind.width):
