@@ -53,7 +53,8 @@ def read(text: str) -> Text:
     plain(text)
     entry = re.search(r"^int \w", text, re.MULTILINE)
     if entry is None:
-        raise Unreadable(1, "no function that returns int")
+        near = text.partition("(const int64_t *size")
+        raise Unreadable(near[0].count("\n") + 1 if near[1] else 1, "no function that returns int")
     helpers = _head(text[: entry.start()])
     line = text.count("\n", 0, entry.start()) + 1
     if not text.endswith("}\n"):

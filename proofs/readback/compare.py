@@ -30,9 +30,9 @@ STEPS = 300_000  # comparisons of two nodes, for one text
 class Mismatch(ValueError):
     """The text is not the kernel: where, and what differs."""
 
-    def __init__(self, line: int, why: str) -> None:
+    def __init__(self, line: int, why: str, node: Node | None = None) -> None:
         super().__init__(f"line {line}: {why}")
-        self.line, self.why = line, why
+        self.line, self.why, self.node = line, why, node
 
 
 class Spent(Mismatch):
@@ -76,7 +76,16 @@ class Compare:
 
     def differ(self, t: Node, w: Where, why: str) -> Mismatch:
         """Blame the line that computed t; a literal may stand on many."""
-        return Mismatch(w.line if t.tag == "lit" else self.machine.lines.get(t, w.line), why)
+        return Mismatch(w.line if t.tag == "lit" else self.machine.lines.get(t, w.line), why, t)
+
+    def part(self, whole: Node, t: Node, k: Node, w: Where) -> None:
+        """`equal` for a part of a value; where the part itself is another one, the line of the whole is to blame."""
+        try:
+            self.equal(t, k, w)
+        except Mismatch as problem:
+            if problem.node is not t or isinstance(problem, Spent):
+                raise
+            raise self.differ(whole, w, problem.why) from None
 
     def equal(self, t: Node, k: Node, w: Where) -> None:
         """Raise `Mismatch` unless the text's t is the kernel's k wherever w holds."""
@@ -117,7 +126,7 @@ class Compare:
             return None
         for a, b in zip(t.args, k.args, strict=True):
             if isinstance(a, Node) and isinstance(b, Node):
-                self.equal(a, b, w)
+                self.part(t, a, b, w)
             elif a != b:
                 raise self.differ(t, w, f"{show(t)} where the kernel has {show(k)}")
         if t.tag == "read":
@@ -130,7 +139,7 @@ class Compare:
         truth = self.truth(condition, w.facts)
         if truth is None:
             return self.split(t, k, w, condition)
-        return self.equal(a if truth else b, k, w)
+        return self.part(on, a if truth else b, k, w)
 
     def split(self, t: Node, k: Node, w: Where, condition: Node) -> None:
         atom = open_atom(self.plain(condition, w.facts), w.facts)
@@ -163,8 +172,8 @@ class Compare:
             return
         atom = open_atom(b, w.facts) or open_atom(a, w.facts)
         if atom is None or depth == 0:
-            where = replace(w, line=self.machine.tests[-1]) if self.machine.tests and t is self.nodes.true else w
-            raise self.differ(t if t is not self.nodes.true else k, where, f"condition {show(t)} where the kernel has {show(k)}")
+            why = f"condition {show(t)} where the kernel has {show(k)}"
+            raise Mismatch(w.line, why) if t is self.nodes.true else self.differ(t, w, why)
         for truth in (True, False):
             facts = w.facts.assume(atom, truth)
             if facts is not None:

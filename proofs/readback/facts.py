@@ -57,6 +57,10 @@ class Facts:
             for part in children(condition):
                 out = out.assume(part, truth) if out is not None else None
             return out
+        if condition.tag in ("and", "or"):  # not both: where one holds, the other does not; dually
+            for one, other in (children(condition), children(condition)[::-1]):
+                if self.decide(one) is (condition.tag == "and"):
+                    return self.assume(other, truth)
         fresh = self._more()
         if condition.tag == "le0":
             p = parts_of((condition if truth else n.negation(condition)).args)[0]

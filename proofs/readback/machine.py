@@ -115,7 +115,6 @@ class Machine:
     count: int = 0
     block: int = -1
     lines: dict[Node, int] = field(default_factory=dict)  # where a value was computed last
-    tests: list[int] = field(default_factory=list)  # lines of the conditions around the store at hand
 
     # Expressions
 

@@ -71,6 +71,7 @@ class Matcher:
     values: KernelValues = field(init=False)
     compare: FoldCompare = field(init=False)
     parallel: bool = False
+    parallel_line: int = 0  # of the pragma in front of the loops that run at once
     spare: list[tuple[Array, tuple[Node, ...]]] = field(default_factory=list)  # arrays of a worker, not yet a buffer's
     hoisted: dict[Buffer, Memory] = field(default_factory=dict)
     live: set[str] = field(default_factory=set)  # arrays of the text that hold a buffer at present
@@ -182,7 +183,7 @@ class Matcher:
         inner, body = {**env, statement.axis.name: self.machine.nodes.integer({(atom,): 1})}, statement.body
         if parallel > 1:
             if len(s.body) != 1 or not isinstance(s.body[0], Loop) or len(body) != 1 or not isinstance(body[0], For):
-                raise Mismatch(s.line, "loops that run at once must stand directly in each other")
+                raise Mismatch(self.parallel_line, "loops that run at once must stand directly in each other")
             self.nest(body[0], s.body[0], parallel - 1, inner, inside)
         else:
             cursor = Cursor(s.body, s.line)
@@ -219,7 +220,7 @@ class Matcher:
             self.spare.append((array, extents))
         if not isinstance(array, Loop) or not array.parallel:
             raise Mismatch(array.line, "a parallel region without its loop")
-        taken = list(self.spare)
+        taken, self.parallel_line = list(self.spare), array.line - 1
         self.nest(statement, array, array.parallel, env, here)
         if self.spare:
             raise Mismatch(self.spare[0][0].line, f"array {self.spare[0][0].name} is no buffer of the kernel")
@@ -244,7 +245,7 @@ class Matcher:
 
     def failing(self, s: If) -> None:
         if s.no is None or len(s.no) != 1 or not isinstance(s.no[0], Fail) or s.no[0].atomic is not self.parallel:
-            raise Mismatch(s.line, "that there was no memory is not reported")
+            raise Mismatch(s.no[0].line if s.no else s.line, "that there was no memory is not reported")
 
     def free(self, array: Array, cursor: Cursor) -> None:
         s = cursor.next

@@ -188,9 +188,7 @@ class Stores(Matcher):
             facts = here.facts.assume(condition, truth)
             if facts is not None:
                 there = replace(here, facts=facts, level=here.level + 1)
-                self.machine.tests.append(s.line)
                 ends.append((self.run(cells, done, Cursor(body, s.line), there, False), there))
-                self.machine.tests.pop()
                 self.machine.forget(before)
         reached = max(end for end, _ in ends)
         for end, there in ends:
