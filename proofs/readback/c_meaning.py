@@ -119,9 +119,7 @@ class CMachine(Machine):
             raise Unreadable(e.line, "a shuffle of other lanes than the vector has")
         if numbers[0] < 1 or numbers != tuple(min(k + numbers[0], v.kind.width - 1) for k in range(v.kind.width)):
             raise Unreadable(e.line, "a shuffle that does not move all lanes by one distance")
-        if not any(free.tag == "lane" for free in v.node.free):
-            return v
-        return Value(self.shared("shuffle", v.kind, v.node, numbers), v.kind)
+        return Value(self.shared("shuffle", v.kind, v.node, numbers, self.lane(v.kind.width)), v.kind)
 
     def effect(self, e: Call, here: Here) -> tuple[Memory, Node, Value, Node | None]:
         found = ACCESS.fullmatch(e.function)

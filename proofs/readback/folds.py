@@ -83,18 +83,18 @@ class FoldCompare(Compare):
         return None
 
     def excluded(self, fold: Fold, env: Env, axes: Sequence[Axis], w: Where) -> bool:
-        """Whether the guard is false whatever the axes are."""
-        if fold.guard == TRUE:
-            return False
+        """Whether an axis has no values, or the guard is false whatever they are."""
         facts, n = w.facts, self.nodes
         for number, axis in enumerate(axes):
             extent, value = self.kernel.value(axis.extent, env), n.atom("var", axis.name, -1 - number)
+            if self.truth(n.at_most_zero(extent), facts) is True:
+                return True
             env, facts = {**env, axis.name: value}, facts.within(children(value)[0], n.number(0), extent)
-        return self.truth(self.kernel.value(fold.guard, env), facts) is False
+        return fold.guard != TRUE and self.truth(self.kernel.value(fold.guard, env), facts) is False
 
     def nothing(self, t: Node, opened: Opened, w: Where) -> None:
         """The identity; or identities joined, as lanes and copies are."""
-        fold, t = opened.fold, self.plain(t, w.facts)
+        fold, t = opened.fold, self.idle(self.plain(t, w.facts), w)
         identity = self.kernel.identity(fold, opened.env)
         copied = [axis.name for axis in fold.axes if self.kernel.kinds.get(axis.name) == "unroll"]
         for count in {1, len(self.kernel.copies(fold, copied, opened.env))} - {0}:
@@ -104,6 +104,21 @@ class FoldCompare(Compare):
                     return
                 state = self.kernel.combine(fold, state, state, list(state))
         return self.equal(t, identity[fold.component], w)
+
+    def idle(self, t: Node, w: Where) -> Node:
+        """Without loops that change nothing, and lanes of what is the same on all."""
+
+        def new(node: Node) -> Node | None:
+            if node.tag in ("at", "shuffle"):
+                inner = self.idle(self.plain(children(node)[0], w.facts), w)
+                return None if has_lane(inner) else inner
+            if node.tag == "recurrence":
+                steps = [self.alone(self.idle(self.plain(step, w.facts), w)) for step in _nodes(node, 5)]
+                place = int(str(node.args[6]))
+                return self.idle(_nodes(node, 4)[place], w) if steps == _nodes(node, 3) else None
+            return None
+
+        return self.rebuild(t, new)
 
     # Lanes
 
