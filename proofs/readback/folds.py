@@ -113,6 +113,9 @@ class FoldCompare(Compare):
                 inner = self.idle(self.plain(children(node)[0], w.facts), w)
                 return None if has_lane(inner) else inner
             if node.tag == "recurrence":
+                low, high = (part for part in node.args[1:3] if isinstance(part, Node))
+                if self.truth(self.nodes.at_most_zero(self.nodes.sub(high, low)), w.facts) is True:
+                    return self.idle(_nodes(node, 4)[int(str(node.args[6]))], w)
                 steps = [self.alone(self.idle(self.plain(step, w.facts), w)) for step in _nodes(node, 5)]
                 place = int(str(node.args[6]))
                 return self.idle(_nodes(node, 4)[place], w) if steps == _nodes(node, 3) else None
@@ -185,6 +188,8 @@ class FoldCompare(Compare):
                     raise problem from None
         needed, rest = closure(fold, list(fields)), [axis for axis in axes if axis.name not in copied]
         size, live = len(needed), [copy for copy in envs if not self.excluded(fold, copy, rest, w)]
+        if len(found) == len(envs) * size:
+            live = envs
         if len(envs) > 1 and len(found) == len(live) * size and fold.monoid.commutative:
             groups = [dict(zip(needed, found[k : k + size], strict=True)) for k in range(0, len(found), size)]
             typed = iter([{i: self.typed(node) for i, node in group.items()} for group in groups])
@@ -241,7 +246,7 @@ class FoldCompare(Compare):
                     self.loops(field, t, fold, env, axes, start, replace(w, facts=facts))
             return None
         if not envs or self.truth(self.nodes.at_most_zero(self.kernel.value(axis.extent, envs[-1])), w.facts) is True:
-            return self.equal(t, start[field], w)
+            return self.equal(self.idle(t, w), start[field], w)
         seen: set[tuple[int, Node, int, Node]] = set()
         waiting = [(field, t, len(envs), self.kernel.value(axis.extent, envs[-1]))]
         while waiting:  # a field's value after so many copies, the last of them up to `end`
