@@ -63,5 +63,5 @@ def describe() -> str:
     out += [f"  {name}: {statement}" for name, statement in AXIOMS.items()]
     out.append("provers")
     out += [f"  {name} {version}" for name, version in versions().items()]
-    out.append("also: Python, the printer and the C compiler (proofs/TRUSTED.md says what of each)")
+    out.append("also: Python and the C compiler (proofs/TRUSTED.md says what of each)")
     return "\n".join(out)

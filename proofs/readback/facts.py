@@ -1,7 +1,7 @@
 """What is known at a place: ranges of loop variables, inequalities, and conditions that hold or do not.
 
 `decide(c)` is True, False or None (unknown, which is never taken for a yes). An inequality p <= 0 follows from a known
-q <= 0 if p - c q <= 0 for some whole c >= 0, whatever the variables with constant ranges are.
+q <= 0 if p - c q <= 0 for some whole c >= 0, whatever the variables with constant bounds are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Facts:
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
-        self.ranges: dict[Node, tuple[int, int]] = {}
+        self.ranges: dict[Node, tuple[int, int | None]] = {}
         self.below: tuple[Node, ...] = ()
         self.known: dict[Node, bool] = {}
         self._decided: dict[Node, bool | None] = {}
@@ -31,9 +31,9 @@ class Facts:
         n, fresh = self.nodes, self._more()
         first, end = n.constant(low), n.constant(high)
         value = n.integer({(variable,): 1})
-        if first is not None and end is not None and first < end:
-            fresh.ranges[variable] = (first, end - 1)
-        else:
+        if first is not None and (end is None or first < end):
+            fresh.ranges[variable] = (first, None if end is None else end - 1)
+        if first is None or end is None or first >= end:
             fresh.below += (n.sub(low, value), n.add(n.sub(value, high), n.number(1)))
         return fresh
 
@@ -131,7 +131,7 @@ class Facts:
         return False
 
     def _most(self, p: Node) -> bool:
-        """p <= 0 by the constant ranges alone."""
+        """p <= 0 by the constant bounds alone."""
         most = 0
         for monomial, c in self.nodes.polynomial(p).items():
             if not monomial:
@@ -140,7 +140,9 @@ class Facts:
             if len(monomial) > 1 or not (monomial[0] in self.ranges or monomial[0].tag == "lane"):
                 return False
             low, high = self.ranges.get(monomial[0]) or (0, int(str(monomial[0].args[0])) - 1)
-            most += max(c * low, c * high)
+            if c > 0 and high is None:
+                return False
+            most += c * low if c < 0 or high is None else c * high
         return most <= 0
 
 

@@ -487,6 +487,8 @@ class Machine:
             self.run(s.body, inside)
             self.forget(before)
             return
+        if here.facts.decide(self.nodes.at_most_zero(self.nodes.sub(high, low))) is True:
+            return self.forget(before)  # it never runs
         carried = [name for name in before if name in set(assigned(s.body))]
         carried.sort(key=lambda name: self.names[name].order)  # type: ignore[union-attr]
         states: dict[str, Node] = {}
