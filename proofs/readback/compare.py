@@ -60,6 +60,7 @@ class Compare:
     steps: int = 0
     _equal: set[tuple[Node, Node, Where]] = field(default_factory=set)
     _plain: dict[tuple[Node, Facts], Node] = field(default_factory=dict)
+    _settled: dict[Facts, Facts] = field(default_factory=dict)
     _reads: dict[Node, set[tuple[Part, ...]]] = field(default_factory=dict)  # arrays and versions that a value reads
 
     @property
@@ -324,7 +325,18 @@ class Compare:
                 else:
                     del self.machine.loads[node]
 
+    def settled(self, facts: Facts) -> Facts:
+        """With each known condition also as it is where the others hold."""
+        if facts not in self._settled:
+            out = facts
+            for condition, truth in facts.known.items():
+                more = out.assume(self.plain(condition, out), truth)
+                out = more if more is not None else out
+            self._settled[facts] = self._settled[out] = out
+        return self._settled[facts]
+
     def allowed(self, facts: Facts, loops: frozenset[Node], read: Node, w: Where) -> bool:
+        facts = self.settled(facts)
         for variable, has_value in w.loops:
             if variable not in loops and self.truth(has_value, facts) is not True:
                 return False

@@ -271,13 +271,14 @@ class Stores(Matcher):
         narrowed = (value.kind.kind, kind.kind) == ("f64", "f32") or (value.kind.kind, kind.kind) == ("f32", "f64")
         if value.inverted or (value.kind[:2] != kind[:2] and not (narrowed and value.kind.width == kind.width == 1)):
             raise Mismatch(store.line, f"a {value.kind.kind}x{value.kind.width} stored as {kind.kind}x{kind.width}")
-        where = Where(here.facts, store.line, (), self.loops)
+        known = self.compare.settled(here.facts)
+        where = Where(known, store.line, (), self.loops)
         if store.register is not None:
             self.place_register(cell, store, store.register)
         else:
             self.compare.integers(store.offset, cell.offset, where)
         self.compare.conditions(n.true if store.mask is None else store.mask, cell.guard, where)
-        facts = here.facts.assume(cell.guard)
+        facts = known.assume(cell.guard)
         if facts is None:
             return
         inside = replace(where, facts=facts).under(cell.guard, True)
