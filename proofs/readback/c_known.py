@@ -1,6 +1,6 @@
 """The helper functions that a C text may carry at its head: known by name, accepted only letter by letter.
 
-    "exp_f32x16"  ->  the text of exp on 16 floats, and before it the names of what it uses
+"exp_f32x16"  ->  the text of exp on 16 floats, and before it the names of what it uses
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from tang_verified.proofs.readback import c_helpers, c_math
 from tang_verified.proofs.readback.syntax import Kind
 
-ELEMENTS = {
+ELEMENTS: dict[str, str] = {
     "float16": "uint16_t", "float32": "float", "float64": "double", "int32": "int32_t", "int64": "int64_t", "bool": "uint8_t",
 }  # fmt: skip
 WHOLE = {"TV_SHUFFLE": c_helpers.SHUFFLE, "TV_HALF": c_helpers.HALF, "tv_allocate": c_helpers.ALLOCATE}

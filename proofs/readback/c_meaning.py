@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from tang_verified.proofs.readback import c_helpers
 from tang_verified.proofs.readback.c_known import ACCESS, ELEMENTS, vector
-from tang_verified.proofs.readback.machine import Here, Machine, Memory, Value, compare_integers
+from tang_verified.proofs.readback.machine import Machine
 from tang_verified.proofs.readback.nodes import Node
 from tang_verified.proofs.readback.syntax import Call, Expression, Index, Kind, TypeName, Unreadable
+from tang_verified.proofs.readback.text_values import Here, Memory, Value, compare_integers
 
 LIBRARY = {
     c_helpers.LIBM.get(name, name) + suffix: (name, kind)
@@ -32,15 +33,15 @@ class CMachine(Machine):
     def call(self, e: Call, here: Here) -> Value:
         name, line = e.function, e.line
         if name in CONSTANTS:
-            value, real = CONSTANTS[name]
+            constant, real = CONSTANTS[name]
             self.count_args(e, 0)
-            return Value(self.nodes.rounded(value, real), Kind(real))
+            return Value(self.nodes.rounded(constant, real), Kind(real))
         if name == "__builtin_convertvector":
             self.count_args(e, 2)
             return self.convert(line, self.value(e.args[0], here), self.type_argument(e, 1))
         if name in LIBRARY:
-            operation, kind = LIBRARY[name]
-            return self.lanewise(e, operation, Kind(kind), here)
+            operation, of = LIBRARY[name]
+            return self.lanewise(e, operation, Kind(of), here)
         if (name if name != "half_to_float" else "TV_HALF") not in self.helpers and name != "float_to_half":
             raise Unreadable(line, f"{name} is not defined")
         if name in ("half_to_float", "float_to_half"):
@@ -76,11 +77,11 @@ class CMachine(Machine):
             self.fits(line, v, kind)
             return Value(n.make("any", v.node) if any(f.tag == "lane" for f in v.node.free) else v.node, Kind("bool"))
         if operation in ("select_m32", "select_m64"):
-            c, a, b = self.values_of(e, 3, here)
-            self.fits(line, c, Kind("bool", kind.width, int(operation[-2:])))
-            self.fits(line, a, kind)
-            self.fits(line, b, kind)
-            return Value(n.make("select", c.node, a.node, b.node), kind)
+            mask, yes, no = self.values_of(e, 3, here)
+            self.fits(line, mask, Kind("bool", kind.width, int(operation[-2:])))
+            self.fits(line, yes, kind)
+            self.fits(line, no, kind)
+            return Value(n.make("select", mask.node, yes.node, no.node), kind)
         return self.lanewise(e, operation, kind, here)
 
     def lanewise(self, e: Call, operation: str, kind: Kind, here: Here) -> Value:

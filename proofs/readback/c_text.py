@@ -1,11 +1,11 @@
 """C: a printed file -> `syntax.Text`.
 
-    /* … */  #include …  helpers, each known letter by letter          head
-    int NAME(const int64_t *size, void *const *array) {                entry
-      int failed = 0;  const int64_t n = size[0];  const float *restrict x = array[0];  …
-      statements                                                       body
-      return failed;
-    }
+/* … */  #include …  helpers, each known letter by letter          head
+int NAME(const int64_t *size, void *const *array) {                entry
+  int failed = 0;  const int64_t n = size[0];  const float *restrict x = array[0];  …
+  statements                                                       body
+  return failed;
+}
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def _head(head: str) -> frozenset[str]:
 def _differs(paragraph: str, known: str) -> int:
     lines = paragraph.split("\n")
     expected = known.rstrip().split("\n")
-    return next((k for k, (a, b) in enumerate(zip(lines, expected, strict=False)) if a != b), min(len(lines), len(expected)) - 1)
+    last = min(len(lines), len(expected)) - 1
+    return next((k for k, (a, b) in enumerate(zip(lines, expected, strict=False)) if a != b), last)
 
 
 class _Reader(Expressions):
@@ -121,7 +122,7 @@ class _Reader(Expressions):
             self.words("const", "int64_t")
             sizes.append(self.fresh())
             self.words("=", "size", "[", str(len(sizes) - 1), "]", ";")
-        while (self.peek(0) in ELEMENTS or self.peek(1) in ELEMENTS) and self.peek(6 if self.peek(0) == "const" else 5) == "array":
+        while self.peek(k := int(self.peek(0) == "const")) in ELEMENTS and self.peek(k + 5) == "array":
             start, const = self.next.line, self.accept("const")
             element = self.take(*ELEMENTS).text
             self.words("*", "restrict")

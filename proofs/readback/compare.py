@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tang_verified.proofs.readback.facts import Facts, has_lane, open_atom
 from tang_verified.proofs.readback.machine import Machine
 from tang_verified.proofs.readback.nodes import BOOLS, Node, Nodes, Part, children, parts_of
+from tang_verified.proofs.readback.text_values import Here
 
 if TYPE_CHECKING:
     from tang_verified.proofs.readback.kernel_values import KernelValues
@@ -102,7 +103,7 @@ class Compare:
         self._equal.add(key)
 
     def _compare(self, t: Node, k: Node, w: Where) -> None:
-        if k.tag in COMPARED or t.tag in COMPARED and k.tag != "fold":
+        if k.tag in COMPARED or (t.tag in COMPARED and k.tag != "fold"):
             return self.conditions(t, k, w)
         if "int" in (t.tag, k.tag):
             return self.integers(t, k, w)
@@ -125,10 +126,10 @@ class Compare:
             if t is not k:
                 raise self.differ(t, w, f"{show(t)} where the kernel has {show(k)}")
             return None
-        for a, b in zip(t.args, k.args, strict=True):
-            if isinstance(a, Node) and isinstance(b, Node):
-                self.part(t, a, b, w)
-            elif a != b:
+        for mine, its in zip(t.args, k.args, strict=True):
+            if isinstance(mine, Node) and isinstance(its, Node):
+                self.part(t, mine, its, w)
+            elif mine != its:
                 raise self.differ(t, w, f"{show(t)} where the kernel has {show(k)}")
         if t.tag == "read":
             self.justify(t, w)
@@ -319,7 +320,7 @@ class Compare:
         here = self.plain(read, w.facts)
         for node in [node for node in self.machine.loads if node.args[:2] == read.args[:2]]:
             if node is read or self.plain(node, w.facts) is here:
-                left = [load for load in self.machine.loads[node] if not self.allowed(load.here.facts, load.here.loops, read, w)]
+                left = [load for load in self.machine.loads[node] if not self.allowed(load.here, read, w)]
                 if left:
                     self.machine.loads[node] = left
                 else:
@@ -335,10 +336,11 @@ class Compare:
             self._settled[facts] = self._settled[out] = out
         return self._settled[facts]
 
-    def allowed(self, facts: Facts, loops: frozenset[Node], read: Node, w: Where) -> bool:
-        facts = self.settled(facts)
+    def allowed(self, here: Here, read: Node, w: Where) -> bool:
+        """Whether the kernel reads it wherever a load that stands here runs."""
+        facts = self.settled(here.facts)
         for variable, has_value in w.loops:
-            if variable not in loops and self.truth(has_value, facts) is not True:
+            if variable not in here.loops and self.truth(has_value, facts) is not True:
                 return False
         wide = has_lane(read)
         lanes = self.nodes.true
@@ -369,7 +371,8 @@ def _inside(node: Node, tag: str, seen: set[Node]) -> Iterator[Node]:
 def show(node: Node, depth: int = 3) -> str:
     """A value, shortly."""
     if node.tag == "int":
-        parts = [f"{c}·{'·'.join(show(a, depth - 1) for a in m)}" if m else str(c) for m, c in node.args[0]]  # type: ignore[union-attr, misc, str-unpack]
+        listed: Any = node.args[0]
+        parts = [f"{c}·{'·'.join(show(a, depth - 1) for a in m)}" if m else str(c) for m, c in listed]
         return " + ".join(part.removeprefix("1·") for part in parts) or "0"
     if node.tag in ("var", "lit", "lane"):
         return "lane" if node.tag == "lane" else str(node.args[0])

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from tang_verified.proofs.readback.compare import Compare, Mismatch, Spent, Where, inside, show
 from tang_verified.proofs.readback.facts import has_lane, open_atom
@@ -43,9 +42,10 @@ class FoldCompare(Compare):
             if not isinstance(vector, Node) or not isinstance(first, int):
                 raise self.differ(t, w, "a lane of no vector")
             inner = replace(w, facts=w.facts.without_lanes(), path=self.some_lane(w))
-            extent = self.nodes.constant(self.kernel.value(lane.extent, env)) if self.kernel.kinds.get(lane.name) == "lane" else None
             fields, lanes = self.joined_lanes({fold.component: vector}, first, opened, inner)
-            if extent is None or sorted(lanes) != list(range(extent)) or (not fold.monoid.commutative and lanes != sorted(lanes)):
+            extent = self.nodes.constant(self.kernel.value(lane.extent, env))
+            ordered = lanes if not fold.monoid.commutative else sorted(lanes)
+            if extent is None or self.kernel.kinds.get(lane.name) != "lane" or ordered != list(range(extent)):
                 raise self.differ(t, w, f"lanes {lanes} are joined, where the kernel folds over {extent}")
             spread = {**env, lane.name: self.machine.lane(extent)}
             return self.states(fields, Opened(fold, spread), [axis for axis in fold.axes if axis is not lane], inner)
@@ -151,8 +151,7 @@ class FoldCompare(Compare):
         return self.nodes.integer({(node,): 1}) if whole else node
 
     def is_integer(self, recurrence: Node) -> bool:
-        starts = recurrence.args[4]
-        return isinstance(starts, tuple) and any(isinstance(s, Node) and s.tag == "int" for s in starts[int(str(recurrence.args[6])):][:1])
+        return _nodes(recurrence, 4)[int(str(recurrence.args[6]))].tag == "int"
 
     # Copies
 
@@ -161,7 +160,7 @@ class FoldCompare(Compare):
         fold, env = opened.fold, opened.env
         identity = self.kernel.identity(fold, env)
         fields = {field: self.plain(node, w.facts) for field, node in fields.items()}
-        for select in [s for node in fields.values() for s in inside(node, "select")] if len(axes) < len(fold.axes) or axes else []:
+        for select in [s for node in fields.values() for s in inside(node, "select")]:
             atom = open_atom(children(select)[0], w.facts)
             if atom is not None and atom.tag == "le0" and not has_lane(atom):  # no loop at all in some cases
                 for truth in (True, False):
@@ -171,7 +170,8 @@ class FoldCompare(Compare):
                 return None
         copied = [axis.name for axis in axes if self.kernel.kinds.get(axis.name) == "unroll"]
         envs = self.kernel.copies(fold, copied, env)
-        found = sorted({r for node in fields.values() for r in inside(node, "recurrence")}, key=lambda r: _nodes(r, 3)[0].number)
+        found = list({r for node in fields.values() for r in inside(node, "recurrence")})
+        found.sort(key=lambda r: _nodes(r, 3)[0].number)
         if len(copied) == len(axes):  # no loop: each state holds one element
             self.bodies(fold, envs, w)
             try:
@@ -193,7 +193,8 @@ class FoldCompare(Compare):
         if len(envs) > 1 and len(found) == len(live) * size and fold.monoid.commutative:
             groups = [dict(zip(needed, found[k : k + size], strict=True)) for k in range(0, len(found), size)]
             typed = iter([{i: self.typed(node) for i, node in group.items()} for group in groups])
-            self.each(fields, self.pairs(fold, [next(typed) if copy in live else identity for copy in envs]), replace(w, quiet=True))
+            states = [next(typed) if copy in live else identity for copy in envs]
+            self.each(fields, self.pairs(fold, states), replace(w, quiet=True))
             for group, copy in zip(groups, live, strict=True):
                 for field, node in group.items():
                     self.loops(field, node, fold, copy, rest, identity, w)
@@ -204,9 +205,9 @@ class FoldCompare(Compare):
 
     def in_case(self, fields: Fields, opened: Opened, axes: list[Axis], w: Where) -> None:
         """`states` where more is known, which may be that there is nothing to fold."""
-        fold, n = opened.fold, self.nodes
-        sizes = [self.kernel.value(axis.extent, opened.env) for axis in axes if not free_vars(axis.extent) & {a.name for a in fold.axes}]
-        if any(self.truth(n.at_most_zero(size), w.facts) is True for size in sizes):
+        fold, names = opened.fold, {axis.name for axis in opened.fold.axes}
+        sizes = [self.kernel.value(axis.extent, opened.env) for axis in axes if not free_vars(axis.extent) & names]
+        if any(self.truth(self.nodes.at_most_zero(size), w.facts) is True for size in sizes):
             for field, node in fields.items():
                 self.nothing(node, Opened(replace(fold, component=field), opened.env), w)
         else:
@@ -286,9 +287,8 @@ class FoldCompare(Compare):
         if self.truth(n.at_most_zero(n.sub(n.number(0), low)), w.facts) is not True:
             raise self.differ(t, w, f"a loop from {show(low)}")
         starts = dict(zip(group, _nodes(t, 4), strict=True))
-        states = {
-            i: n.integer({(state,): 1}) if starts[i].tag == "int" else state for i, state in zip(group, _nodes(t, 3), strict=True)
-        }
+        states = dict(zip(group, _nodes(t, 3), strict=True))
+        states = {i: n.integer({(state,): 1}) if starts[i].tag == "int" else state for i, state in states.items()}
         some = n.at_most_zero(n.add(n.sub(low, high), n.number(1)))
         within = replace(w, facts=w.facts.within(counter, low, high), loops=(*w.loops, (counter, some)))
         inner = {**env, axis.name: n.integer({(counter,): 1})}

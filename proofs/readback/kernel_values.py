@@ -1,8 +1,8 @@
 """Kernel terms as nodes, in the same normal forms as the text's: a read is a cell of a flat, row-major array.
 
-    x[i, 2 j + 1]   with x : n × m        ->   read x@3 (i·m + 2·j + 1)        the array as it is after 3 changes
-    Σ_{k < n} body                        ->   fold number (…)                 opened by `folds.py`, not here
-    Σ_{u < 2 [unroll]} b(u)               ->   (0 + b(0)) + b(1)               copied out, in order
+x[i, 2 j + 1]   with x : n × m        ->   read x@3 (i·m + 2·j + 1)        the array as it is after 3 changes
+Σ_{k < n} body                        ->   fold number (…)                 opened by `folds.py`, not here
+Σ_{u < 2 [unroll]} b(u)               ->   (0 + b(0)) + b(1)               copied out, in order
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import product
 
-from tang_verified.proofs.readback.machine import compare_integers, read_of
 from tang_verified.proofs.readback.nodes import Node, Nodes
+from tang_verified.proofs.readback.text_values import compare_integers, read_of
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import (
     Const,
@@ -119,7 +119,7 @@ class KernelValues:
             return n.make(name, *args)
         match name:
             case "add":
-                return n.add(*args)
+                return n.add(args[0], args[1])
             case "sub":
                 return n.sub(*args)
             case "mul":
@@ -161,7 +161,8 @@ class KernelValues:
             if extent is None:
                 raise IllFormed(f"fold axis {name} is copied out, but its extent is no constant")
             extents.append(range(extent))
-        return [{**env, **{n: self.nodes.number(v) for n, v in zip(names, values, strict=True)}} for values in product(*extents)]
+        numbers = [[self.nodes.number(value) for value in values] for values in product(*extents)]
+        return [{**env, **dict(zip(names, values, strict=True))} for values in numbers]
 
     def chain(self, fold: Fold, envs: list[Env], start: dict[int, Node], fields: list[int]) -> dict[int, Node]:
         """The fields after one element for each environment:  state := combine(state, body)  where the guard holds."""
@@ -205,5 +206,3 @@ def mentioned(fold: Fold, number: int) -> set[int]:
         elif isinstance(term, Op):
             stack += term.args
     return out
-
-

@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tang_verified.proofs.readback.compare import Mismatch, show
+from tang_verified.proofs.readback.facts import Facts
 from tang_verified.proofs.readback.folds import FoldCompare
 from tang_verified.proofs.readback.kernel_values import Env, KernelValues, Place
-from tang_verified.proofs.readback.machine import Here, Machine, Memory, Register, Variable
+from tang_verified.proofs.readback.machine import Machine
 from tang_verified.proofs.readback.nodes import Node, children
 from tang_verified.proofs.readback.syntax import (
     Array,
     Declare,
-    Do,
     Fail,
     Free,
     If,
@@ -35,8 +35,8 @@ from tang_verified.proofs.readback.syntax import (
     Set,
     Statement,
     Text,
-    Vector,
 )  # fmt: skip
+from tang_verified.proofs.readback.text_values import Here, Memory, Register, Variable
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, For, Kernel, Stmt
 from tang_verified.semantics.program import DType
 
@@ -67,7 +67,7 @@ class Matcher:
 
     kernel: Kernel
     machine: Machine
-    elements: dict[DType, str]
+    elements: dict[str, str]
     values: KernelValues = field(init=False)
     compare: FoldCompare = field(init=False)
     parallel: bool = False
@@ -86,7 +86,7 @@ class Matcher:
         program, n = self.kernel.program, self.machine.nodes
         if len(text.sizes) != len(program.sizes):
             raise Mismatch(text.line, f"{len(text.sizes)} sizes, the program has {len(program.sizes)}")
-        here, env = Here(self.compare_facts()), Env()
+        here, env = Here(Facts(n)), Env()
         for name, size in zip(text.sizes, program.sizes, strict=True):
             env[size.name] = n.atom("var", size.name, 0)
             facts = here.facts.within(children(env[size.name])[0], n.number(size.low), n.number(size.high + 1))
@@ -104,11 +104,6 @@ class Matcher:
         cursor = Cursor(text.body, text.line)
         self.block(self.kernel.body, cursor, env, here)
         cursor.finish()
-
-    def compare_facts(self):  # type: ignore[no-untyped-def]
-        from tang_verified.proofs.readback.facts import Facts
-
-        return Facts(self.machine.nodes)
 
     # Statements
 
@@ -363,6 +358,3 @@ def _targets(body: Sequence[Stmt]) -> list[str]:
         elif isinstance(s, For):
             out.update(dict.fromkeys(_targets(s.body)))
     return list(out)
-
-
-__all__ = ["Cursor", "Do", "Matcher", "Vector"]

@@ -1,9 +1,9 @@
 """The lines that a statement's value comes from: what sets its variables, and theirs, and what stands around it.
 
-    12  const int64_t t0 = i * n;         line 30 comes from 12, 20 and 25
-    20  if (i < m) {
-    25    const float t1 = x[t0];
-    30    y[i] = t1;
+12  const int64_t t0 = i * n;         line 30 comes from 12, 20 and 25
+20  if (i < m) {
+25    const float t1 = x[t0];
+30    y[i] = t1;
 """
 
 from __future__ import annotations

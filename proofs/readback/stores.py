@@ -19,15 +19,14 @@ from typing import NamedTuple
 
 from tang_verified.proofs.readback.compare import Mismatch, Where, show
 from tang_verified.proofs.readback.kernel_values import Env
-from tang_verified.proofs.readback.machine import ELEMENTS, Here, Load, Memory, Register, Value
 from tang_verified.proofs.readback.match import REGISTERS, Cursor, Matcher
 from tang_verified.proofs.readback.nodes import Node, children
 from tang_verified.proofs.readback.syntax import Do, If, Index, Kind, Loop, Name, Set, Statement, Vector
+from tang_verified.proofs.readback.text_values import ELEMENTS, Here, Load, Memory, Register, Value
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.kernel import Assign
 from tang_verified.semantics.kernel import Loop as Axis
-from tang_verified.semantics.program import SORTS
-from tang_verified.semantics.terms import Const, reads, substitute
+from tang_verified.semantics.terms import Const, free_vars, reads, substitute
 
 
 class Cell(NamedTuple):
@@ -125,7 +124,7 @@ class Stores(Matcher):
         """if (n > 0 && m > 0) { loops }: where it does not hold, one of the loops is empty."""
         n, condition = self.machine.nodes, self.machine.condition(s.condition, here)
         sizes = [loop.axis.extent for loop in loops]
-        known = [self.values.value(e, env) for e in sizes if not _mentions(e, {loop.axis.name for loop in loops})]
+        known = [self.values.value(e, env) for e in sizes if not free_vars(e) & {loop.axis.name for loop in loops}]
         for part in _conjuncts(condition):
             facts = here.facts.assume(part, False)
             if facts is not None and not any(facts.decide(n.at_most_zero(e)) is True for e in known):
@@ -168,7 +167,7 @@ class Stores(Matcher):
         while True:
             while done < len(cells) and cells[done].guard is self.machine.nodes.false:
                 done += 1
-            if done == len(cells) if top else cursor.next is None or all(not self.stores(s) for s in cursor.body[cursor.place :]):
+            if done == len(cells) if top else not any(map(self.stores, cursor.body[cursor.place :])):
                 break
             s = self.pure(cursor, here)
             if isinstance(s, If):
@@ -234,7 +233,8 @@ class Stores(Matcher):
             case Set(line, Index(_, Name(_, name), lane), value) if isinstance(register := machine.names.get(name), Register):
                 kind, number = register.kind._replace(width=1), machine.integer(lane, here)
                 given = machine.value(value, here)
-                if given.inverted != (kind.kind == "bool") or not 0 <= (machine.nodes.constant(number) or 0) < register.kind.width:
+                at = machine.nodes.constant(number)
+                if given.inverted != (kind.kind == "bool") or at is None or not 0 <= at < register.kind.width:
                     raise Mismatch(line, "not one lane's value")
                 return Store(line, self.key_of(register), number, Value(given.node, given.kind), kind, None, register)
             case Set(line, Index() as target, value):
@@ -267,7 +267,8 @@ class Stores(Matcher):
         n, place = self.machine.nodes, self.values.places[self.statement.target]
         value, kind = store.value, store.kind
         if store.key != place.key:
-            raise Mismatch(store.line, f"a store into {store.key.partition('#')[0]}, where the kernel has {self.statement.target}")
+            other = store.key.partition("#")[0]
+            raise Mismatch(store.line, f"a store into {other}, where the kernel has {self.statement.target}")
         narrowed = (value.kind.kind, kind.kind) == ("f64", "f32") or (value.kind.kind, kind.kind) == ("f32", "f64")
         if value.inverted or (value.kind[:2] != kind[:2] and not (narrowed and value.kind.width == kind.width == 1)):
             raise Mismatch(store.line, f"a {value.kind.kind}x{value.kind.width} stored as {kind.kind}x{kind.width}")
@@ -307,14 +308,5 @@ def _width(loop: Axis) -> int:
     return value if isinstance(value, int) and value > 1 and value & (value - 1) == 0 else 0
 
 
-def _mentions(term: object, names: set[str]) -> bool:
-    from tang_verified.semantics.terms import free_vars
-
-    return bool(free_vars(term) & names)  # type: ignore[arg-type]
-
-
 def _conjuncts(node: Node) -> list[Node]:
     return [part for child in children(node) for part in _conjuncts(child)] if node.tag == "and" else [node]
-
-
-__all__ = ["SORTS", "Stores"]

@@ -146,7 +146,7 @@ def check(seed: int) -> None:
         x, w = rng.standard_normal(shape).astype(np.float32), rng.standard_normal(shape[::-1]).astype(np.float32)
         flag = rng.random(7) < 0.6
         want = interpret(test, shape, x, w, flag)[0]
-        got = run_c(test, shape, x, w, flag, in_vain=seed == 4)[0]
+        got = run_c(test, shape, x, w, flag)[0]
         np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3, err_msg=f"seed {seed}, shape {shape}")
 
 

@@ -6,7 +6,6 @@ The reader must refuse every one and name the line, or a line that the named one
 from __future__ import annotations
 
 from dataclasses import dataclass
-from os.path import commonprefix
 
 from .texts import text
 
@@ -30,7 +29,8 @@ class Mutant:
         for _ in range(self.place + 1):
             at = whole.index(self.old, at + 1)
         changed = whole[:at] + self.new + whole[at + len(self.old) :]
-        return changed, whole.count("\n", 0, len(commonprefix([whole, changed]))) + 1
+        same = next((k for k, (a, b) in enumerate(zip(whole, changed, strict=False)) if a != b), min(len(whole), len(changed)))
+        return changed, whole.count("\n", 0, same) + 1
 
 
 PRIVATE = "      float state[1] __attribute__((aligned(64)));\n"
