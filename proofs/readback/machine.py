@@ -153,6 +153,7 @@ class Machine(TextValues):
         before = self.values()
         atom, low, high, inside = self.enter(s, here)
         if atom.tag == "lane":
+            self.one_by_one(s, set(before))
             self.run(s.body, inside)
             self.forget(before)
             return
@@ -181,6 +182,18 @@ class Machine(TextValues):
             self.lines[value] = self.lines[children(value)[0] if kind.kind == "i64" else value] = s.line
             self.set_node(name, value)
         self.forget(before)
+
+    def one_by_one(self, s: Loop, outside: set[str]) -> None:
+        """Refuse a loop over lanes in which one lane could see what another has done: it is read as all lanes at once."""
+        own = {name for name in assigned(s.body) if name in outside}
+        for e in expressions(s.body):
+            if isinstance(e, Index) and isinstance(e.base, Name) and e.base.text in own:
+                if not (isinstance(e.index, Name) and e.index.text == s.variable):
+                    raise Unreadable(e.line, f"another lane of {e.base.text} in a loop that sets it")
+        named = [e.text for e in expressions(s.body) if isinstance(e, Name) and e.text in own]
+        by_lane = [e for e in expressions(s.body) if isinstance(e, Index) and isinstance(e.base, Name) and e.base.text in own]
+        if len(named) != len(by_lane):
+            raise Unreadable(s.line, f"{', '.join(sorted(own))} as a whole in a loop over the lanes")
 
     def connected(self, name: str, states: dict[str, Node], after: dict[str, Node | None]) -> list[str]:
         """The carried variables that the value of one depends on, itself included, in order of declaration."""

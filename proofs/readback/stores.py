@@ -21,7 +21,21 @@ from tang_verified.proofs.readback.compare import Mismatch, Where, show
 from tang_verified.proofs.readback.kernel_values import Env
 from tang_verified.proofs.readback.match import REGISTERS, Cursor, Matcher
 from tang_verified.proofs.readback.nodes import Node, children
-from tang_verified.proofs.readback.syntax import Do, If, Index, Kind, Loop, Name, Set, Statement, Vector
+from tang_verified.proofs.readback.syntax import (
+    Call,
+    Cast,
+    Do,
+    Expression,
+    If,
+    Index,
+    Kind,
+    Loop,
+    Name,
+    Set,
+    Statement,
+    TypeName,
+    Vector,
+)
 from tang_verified.proofs.readback.text_values import ELEMENTS, Here, Load, Memory, Register, Value
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.kernel import Assign
@@ -200,6 +214,7 @@ class Stores(Matcher):
         atom, _, _, inside = self.machine.enter(s, here)
         if atom.tag != "lane":
             raise Mismatch(s.line, "the kernel has no loop here")
+        self.machine.one_by_one(s, variables)
         body, conditions = s.body, self.machine.nodes.true
         while len(body) == 1 and isinstance(body[0], If) and body[0].no is None:
             conditions = self.machine.nodes.make("and", conditions, self.machine.condition(body[0].condition, inside))
@@ -229,10 +244,11 @@ class Stores(Matcher):
             case Set(line, Name(_, name), value) if isinstance(register := machine.names.get(name), Register):
                 wide = register.kind.width > 1
                 offset = machine.lane(register.kind.width) if wide else machine.nodes.number(0)
-                return Store(line, self.key_of(register), offset, machine.value(value, here), register.kind, None, register)
+                given = self.narrowed(value, register.kind, here)
+                return Store(line, self.key_of(register), offset, given, register.kind, None, register)
             case Set(line, Index(_, Name(_, name), lane), value) if isinstance(register := machine.names.get(name), Register):
                 kind, number = register.kind._replace(width=1), machine.integer(lane, here)
-                given = machine.value(value, here)
+                given = self.narrowed(value, kind, here)
                 at = machine.nodes.constant(number)
                 if given.inverted != (kind.kind == "bool") or at is None or not 0 <= at < register.kind.width:
                     raise Mismatch(line, "not one lane's value")
@@ -252,6 +268,15 @@ class Stores(Matcher):
             case _:
                 raise Mismatch(s.line, f"the kernel stores {self.statement.target} here")
 
+    def narrowed(self, value: Expression, kind: Kind, here: Here) -> Value:
+        """What a register keeps: a double may be made a float here, and nowhere else."""
+        match value:
+            case Cast(_, Kind("f32"), of) | Call(_, "__builtin_convertvector", (of, TypeName(_, Kind("f32")))):
+                wide = self.machine.value(of, here)
+                if wide.kind == Kind("f64", kind.width):
+                    return Value(wide.node, kind)
+        return self.machine.value(value, here)
+
     def key_of(self, register: Register) -> str:
         """The buffer whose cells a variable holds: the first that it is set for."""
         key = self.values.places[self.statement.target].key
@@ -269,7 +294,7 @@ class Stores(Matcher):
         if store.key != place.key:
             other = store.key.partition("#")[0]
             raise Mismatch(store.line, f"a store into {other}, where the kernel has {self.statement.target}")
-        narrowed = (value.kind.kind, kind.kind) == ("f64", "f32") or (value.kind.kind, kind.kind) == ("f32", "f64")
+        narrowed = self.machine.real == "f64" and {value.kind.kind, kind.kind} == {"f32", "f64"}
         if value.inverted or (value.kind[:2] != kind[:2] and not (narrowed and value.kind.width == kind.width == 1)):
             raise Mismatch(store.line, f"a {value.kind.kind}x{value.kind.width} stored as {kind.kind}x{kind.width}")
         known = self.compare.settled(here.facts)

@@ -294,7 +294,7 @@ class TextValues:
         if have.width != want.width or v.inverted:
             raise Unreadable(line, "a conversion between vectors of different length")
         names = (have.kind, want.kind)
-        if names in (("f32", "f64"), ("f64", "f32")) or have.kind == want.kind:
+        if names == ("f32", "f64") or have.kind == want.kind:
             return Value(v.node, want)
         if names[0] == "i64" and want.kind in ("f32", "f64"):
             return Value(self.operation(line, "real", want, v.node), want)

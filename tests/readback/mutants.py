@@ -136,6 +136,16 @@ TYPES = [
     Mutant("another count of lanes", "softmax", "const f32x16 t123", "const f32x8 t123"),
     Mutant("unsigned", "softmax", "const int64_t t121", "const uint64_t t121"),
 ]
+LANES = [
+    Mutant("another lane in a loop over lanes", "lanewise", "t3[lane_1] = t6;", "t3[lane_1] = t6 + t3[0];"),
+    Mutant("always one lane", "lanewise", "t3[lane_1] = t6;", "t3[0] = t6;"),
+    Mutant("another lane's condition", "lanewise", "if (t12[lane_3]) {", "if (t12[0]) {"),
+    Mutant("the condition of a lane's load dropped", "lanewise", "if (t12[lane_3]) {", "if (1) {"),
+    Mutant("a lane too few", "lanewise", "lane_1 < 16", "lane_1 < 15"),
+    Mutant("another vector", "lanewise", "t7[lane_2] = t9;", "t3[lane_2] = t9;"),
+    Mutant("rounded on the way", "mean", "t164 = t96 / t163", "t164 = (double)(float)t96 / t163"),
+    Mutant("a zero of another precision", "softmax", "state2[0] = 0.0f;", "state2[0] = 0.0;"),
+]
 HELPERS = [
     Mutant("a digit of exp", "softmax", "0x1.5558c6p-5f", "0x1.5558c7p-5f"),
     Mutant("a digit of a mask", "softmax", "bound > 16 ? 16", "bound > 16 ? 15"),
@@ -178,4 +188,4 @@ TRICKS = [
     Mutant("an attribute", "softmax", "\nint t4_div(", "\n__attribute__((weak)) int t4_div("),
     Mutant("the end cut off", "softmax", "  return failed;\n}\n", ""),
 ]  # fmt: skip
-MUTANTS = [*OPERATORS, *LITERALS, *INDICES, *BOUNDS, *STATEMENTS, *PARALLEL, *TYPES, *HELPERS, *TRICKS]
+MUTANTS = [*OPERATORS, *LITERALS, *INDICES, *BOUNDS, *STATEMENTS, *PARALLEL, *TYPES, *LANES, *HELPERS, *TRICKS]
