@@ -27,6 +27,7 @@ from tang_verified.proofs.readback.syntax import (
     Kind,
     Loop,
     Name,
+    Number,
     Parameter,
     Region,
     Set,
@@ -40,7 +41,9 @@ SCALARS = {"float": Kind("f32"), "double": Kind("f64"), "int64_t": Kind("i64"), 
 ELEMENTS = frozenset(c_known.ELEMENTS.values())
 INCLUDES = ("#include <math.h>", "#include <stdint.h>", "#include <stdlib.h>", "#include <string.h>")
 INTRINSICS = ("#if defined(__AVX__)", "#include <immintrin.h>", "#endif")
-PARALLEL = re.compile(r"#pragma omp for schedule\(dynamic\)(?: collapse\(([1-9][0-9]?)\))?")
+PARALLEL = re.compile(
+    r"#pragma omp for schedule\(dynamic(?:, 1 \+ (\w+(?: \* \w+)*) / [1-9][0-9]{0,5})?\)(?: collapse\(([1-9][0-9]?)\))?"
+)
 RESERVED = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
@@ -152,7 +155,7 @@ class _Reader(Expressions):
             case "if":
                 return self.branch()
             case "for":
-                return self.loop(0)
+                return self.loop(0, ())
             case "free":
                 self.words("free", "(")
                 name = self.identifier()
@@ -179,7 +182,9 @@ class _Reader(Expressions):
         found = PARALLEL.fullmatch(token.text)
         if found is None:
             raise Unreadable(token.line, f"{token.text!r}")
-        return self.loop(int(found[1] or 1))
+        portions = tokens(found[1] or "", token.line)[:-1:2]  # how many iterations a worker takes at once: 1 + all of them / 256
+        factors = [Number(t.line, t.text) if t.kind == "number" else Name(t.line, t.text) for t in portions]
+        return self.loop(int(found[2] or 1), tuple(factors))
 
     def block(self) -> tuple[Statement, ...]:
         self.depth += 1
@@ -198,7 +203,7 @@ class _Reader(Expressions):
         yes = self.block()
         return If(line, condition, yes, self.block() if self.accept("else") else None)
 
-    def loop(self, parallel: int) -> Loop:
+    def loop(self, parallel: int, portion: tuple[Expression, ...]) -> Loop:
         line = self.words("for", "(", "int64_t").line
         variable = self.fresh()
         self.take("=")
@@ -206,7 +211,7 @@ class _Reader(Expressions):
         self.words(";", variable, "<")
         high = self.binary(6)
         self.words(";", "++", variable, ")")
-        return Loop(line, variable, low, high, self.block(), parallel)
+        return Loop(line, variable, low, high, self.block(), parallel, portion)
 
     def private(self) -> Array:
         token = self.take()

@@ -216,6 +216,14 @@ class Matcher:
         if not isinstance(array, Loop) or not array.parallel:
             raise Mismatch(array.line, "a parallel region without its loop")
         taken, self.parallel_line = list(self.spare), array.line - 1
+        extents, loop = [], statement
+        for _ in array.portion:  # never negative, as extents of the kernel
+            extents.append(self.values.value(loop.axis.extent, env))
+            loop = loop.body[0] if isinstance(loop.body[0], For) else loop
+        if array.portion and (
+            len(extents) != array.parallel or extents != [self.machine.integer(e, here) for e in array.portion]
+        ):
+            raise Mismatch(self.parallel_line, "a share of other iterations than the loops have")
         self.nest(statement, array, array.parallel, env, here)
         if self.spare:
             raise Mismatch(self.spare[0][0].line, f"array {self.spare[0][0].name} is no buffer of the kernel")

@@ -159,7 +159,8 @@ class Do:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """for low <= variable < high, in steps of one. `parallel`: it and the next `parallel - 1` loops inside run at once."""
+    """for low <= variable < high, in steps of one. `parallel`: it and the next `parallel - 1` loops inside run at once, a
+    share of all their iterations at a time, whose number is the product of `portion` (if it is stated)."""
 
     line: int
     variable: str
@@ -167,6 +168,7 @@ class Loop:
     high: Expression
     body: tuple[Statement, ...]
     parallel: int = 0
+    portion: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

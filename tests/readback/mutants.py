@@ -118,6 +118,8 @@ STATEMENTS = [
 ]
 PARALLEL = [
     Mutant("a sequential loop in parallel", "softmax", "for (int64_t j_t", "#pragma omp for schedule(dynamic)\n      for (int64_t j_t"),
+    Mutant("shares of something else", "matmul", "schedule(dynamic", "schedule(dynamic, 1 + t0 * t0 / 256"),
+    Mutant("shares of nothing", "matmul", "schedule(dynamic", "schedule(dynamic, 0"),
     Mutant("one loop too many at once", "matmul", "collapse(2)", "collapse(3)"),
     Mutant("a buffer shared by workers", "softmax", SHARED, PRIVATE + SHARED.removesuffix(PRIVATE)),
     Mutant("a pragma with a clause", "softmax", "#pragma omp parallel\n", "#pragma omp parallel shared(n)\n"),
