@@ -182,7 +182,7 @@ class _Reader(Expressions):
         found = PARALLEL.fullmatch(token.text)
         if found is None:
             raise Unreadable(token.line, f"{token.text!r}")
-        portions = tokens(found[1] or "", token.line)[:-1:2]  # how many iterations a worker takes at once: 1 + all of them / 256
+        portions = tokens(found[1] or "", token.line)[:-1:2]  # a worker takes 1 + all iterations / 256 at once
         factors = [Number(t.line, t.text) if t.kind == "number" else Name(t.line, t.text) for t in portions]
         return self.loop(int(found[2] or 1), tuple(factors))
 

@@ -216,14 +216,7 @@ class Matcher:
         if not isinstance(array, Loop) or not array.parallel:
             raise Mismatch(array.line, "a parallel region without its loop")
         taken, self.parallel_line = list(self.spare), array.line - 1
-        extents, loop = [], statement
-        for _ in array.portion:  # never negative, as extents of the kernel
-            extents.append(self.values.value(loop.axis.extent, env))
-            loop = loop.body[0] if isinstance(loop.body[0], For) else loop
-        if array.portion and (
-            len(extents) != array.parallel or extents != [self.machine.integer(e, here) for e in array.portion]
-        ):
-            raise Mismatch(self.parallel_line, "a share of other iterations than the loops have")
+        self.portion(statement, array, env, here)
         self.nest(statement, array, array.parallel, env, here)
         if self.spare:
             raise Mismatch(self.spare[0][0].line, f"array {self.spare[0][0].name} is no buffer of the kernel")
@@ -232,6 +225,16 @@ class Matcher:
         cursor.finish()
         self.parallel, self.hoisted = False, {}
         self.leave(variables)
+
+    def portion(self, statement: For, s: Loop, env: Env, here: Here) -> None:
+        """The number of iterations that a share is taken of: the extents of these loops, which are never negative."""
+        extents: list[Node] = []
+        nest: Stmt = statement
+        while isinstance(nest, For) and len(extents) < s.parallel:
+            extents.append(self.values.value(nest.axis.extent, env))
+            nest = nest.body[0]
+        if s.portion and extents != [self.machine.integer(e, here) for e in s.portion]:
+            raise Mismatch(self.parallel_line, "a share of other iterations than the loops have")
 
     def ready(self, body: Sequence[Stmt], cursor: Cursor, env: Env, here: Here) -> None:
         """if (a && b) { body } else failed = 1;   for all of the worker's arrays"""
