@@ -1,10 +1,12 @@
-"""Printed texts with one thing wrong. Each names its base, what is replaced (the n-th place where it stands), and by what.
+"""Printed texts with one thing wrong. Each names its base, what is replaced (the first place where it stands), and by what.
+Numbers of temporaries (t51, s_4) stand for any: what is replaced is found with other numbers too, and keeps them.
 
 The reader must refuse every one and name the line, or a line that the named one's value comes from.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from .texts import text
@@ -16,7 +18,6 @@ class Mutant:
     base: str
     old: str
     new: str
-    place: int = 0
     gone: bool = False  # nothing is left there that could be named
 
     def __str__(self) -> str:
@@ -24,11 +25,21 @@ class Mutant:
 
     def made(self) -> tuple[str, int]:
         """The text, and the line of the change."""
-        whole = text(self.base)
-        at = -1
-        for _ in range(self.place + 1):
-            at = whole.index(self.old, at + 1)
-        changed = whole[:at] + self.new + whole[at + len(self.old) :]
+        whole, known = text(self.base), {}
+        pattern = ""
+        for part in re.split(r"\b([ts]_?\d+)\b", self.old):
+            name = f"n{len(known)}"
+            if re.fullmatch(r"[ts]_?\d+", part) is None:
+                pattern += re.escape(part)
+            elif part in known:
+                pattern += f"(?P={known[part]})"
+            else:
+                known[part] = name
+                pattern += rf"\b(?P<{name}>{part[0]}_?\d+)\b"
+        found = re.search(pattern, whole)
+        assert found is not None, f"{self.old!r} does not stand in {self.base}"
+        new = re.sub(r"\b[ts]_?\d+\b", lambda m: found[known[m.group()]] if m.group() in known else m.group(), self.new)
+        changed = whole[: found.start()] + new + whole[found.end() :]
         same = next((k for k, (a, b) in enumerate(zip(whole, changed, strict=False)) if a != b), min(len(whole), len(changed)))
         return changed, whole.count("\n", 0, same) + 1
 
