@@ -42,7 +42,7 @@ ELEMENTS = frozenset(c_known.ELEMENTS.values())
 INCLUDES = ("#include <math.h>", "#include <stdint.h>", "#include <stdlib.h>", "#include <string.h>")
 INTRINSICS = ("#if defined(__AVX__)", "#include <immintrin.h>", "#endif")
 PARALLEL = re.compile(
-    r"#pragma omp for schedule\(dynamic(?:, 1 \+ (\w+(?: \* \w+)*) / [1-9][0-9]{0,5})?\)(?: collapse\(([1-9][0-9]?)\))?"
+    r"#pragma omp for schedule\(dynamic(?:, 1 \+ (\w+(?: \* \w+)*) / 256)?\)(?: collapse\(([1-9][0-9]?)\))?"
 )
 RESERVED = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register

@@ -1,5 +1,5 @@
 """Printed texts with one thing wrong. Each names its base, what is replaced (the first place where it stands), and by what.
-Numbers of temporaries (t51, s_4) stand for any: what is replaced is found with other numbers too, and keeps them.
+Numbers of temporaries (t51, s_4) stand for any: what is replaced is found with other numbers too, and keeps them. … is the rest of a line.
 
 The reader must refuse every one and name the line, or a line that the named one's value comes from.
 """
@@ -30,7 +30,7 @@ class Mutant:
         for part in re.split(r"\b([ts]_?\d+)\b", self.old):
             name = f"n{len(known)}"
             if re.fullmatch(r"[ts]_?\d+", part) is None:
-                pattern += re.escape(part)
+                pattern += re.escape(part).replace("…", "(?P<rest>[^\n]*)")
             elif part in known:
                 pattern += f"(?P={known[part]})"
             else:
@@ -39,6 +39,7 @@ class Mutant:
         found = re.search(pattern, whole)
         assert found is not None, f"{self.old!r} does not stand in {self.base}"
         new = re.sub(r"\b[ts]_?\d+\b", lambda m: found[known[m.group()]] if m.group() in known else m.group(), self.new)
+        new = new.replace("…", found.groupdict().get("rest") or "")
         changed = whole[: found.start()] + new + whole[found.end() :]
         same = next((k for k, (a, b) in enumerate(zip(whole, changed, strict=False)) if a != b), min(len(whole), len(changed)))
         return changed, whole.count("\n", 0, same) + 1
@@ -48,7 +49,7 @@ PRIVATE = "      float state[1] __attribute__((aligned(64)));\n"
 SHARED = f"""\
   #pragma omp parallel
   {{
-    #pragma omp for schedule(dynamic)
+    #pragma omp for …
     for (int64_t i0 = 0; i0 < n; ++i0) {{
 {PRIVATE}"""
 OPERATORS = [
