@@ -1,14 +1,16 @@
 """Reads a printed text back and compares it with the certified kernel: `read_back(kernel, text, "c")`.
 
-    text ──front end──▶ syntax.Text ──machine──▶ nodes ◀──kernel_values── kernel
-            strict; helpers known            compare, folds        statements: match, stores
-            letter by letter
+    text ──c_text──▶ syntax.Text ──text_values, machine──▶ nodes ◀──kernel_values── kernel
+                          └────── match, stores: statement by statement ──────────────┘
+                                  compare, folds, facts: value by value
 
 To add a dialect: (1) a front end that turns the whole file into a `syntax.Text`, refusing (`Unreadable`, with the line) all
-that it does not know, built on `expressions.py` for C-like expressions; (2) a subclass of `Machine` whose `call` and
-`effect` say what the dialect's functions compute; helpers that are printed at the head are believed, so their texts live
-here and are compared letter by letter (`c_known.py`), and `proofs/TRUSTED.md` lists them; (3) a line in `DIALECTS`.
-Statements that only a parallel kernel has (barriers, thread axes) are cases of `Matcher.block`.
+that it does not know; `expressions.py` has tokens and expressions of C-like languages; (2) a subclass of `Machine` whose
+`call` and `effect` say what the dialect's functions compute (`c_meaning.py`), thread and block numbers among them; helpers
+that are printed at the head are believed, so their texts live here, are compared letter by letter (`c_known.py`) and stand
+in `proofs/TRUSTED.md`; (3) its name in `DIALECTS`, which chooses both in `read_back`. Scalar code of one thread needs no
+vectors: an axis that the text spreads over threads is a value given to it where `stores.py` gives the lane. Statements that
+only a parallel kernel has (barriers, thread axes, fragments) are cases of `Matcher.block`, beside those of the kernel language.
 """
 
 from __future__ import annotations
