@@ -222,7 +222,7 @@ class Compare:
         return self._plain[key]
 
     def _made_plain(self, node: Node, facts: Facts) -> Node:
-        if node.tag in ("select", "and", "or", "not") and node.tag != "select":
+        if node.tag in COMPARED:
             decided = facts.decide(node)
             if decided is not None:
                 return self.nodes.bool(decided)
