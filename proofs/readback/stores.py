@@ -298,6 +298,8 @@ class Stores(Matcher):
         if value.inverted or (value.kind[:2] != kind[:2] and not (narrowed and value.kind.width == kind.width == 1)):
             raise Mismatch(store.line, f"a {value.kind.kind}x{value.kind.width} stored as {kind.kind}x{kind.width}")
         known = self.compare.settled(here.facts)
+        if known is None:
+            return  # it never runs
         where = Where(known, store.line, (), self.loops)
         if store.register is not None:
             self.place_register(cell, store, store.register)
