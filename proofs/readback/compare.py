@@ -332,7 +332,9 @@ class Compare:
         if facts not in self._settled:
             out: Facts | None = facts
             for condition, truth in facts.known.items():
-                out = None if out is None else out.assume(self.plain(condition, out), truth)
+                if out is not None:
+                    here = out
+                    out = here.assume(self.rebuild_parts(condition, lambda part, here=here: self.plain(part, here)), truth)
             self._settled[facts] = out
             if out is not None:
                 self._settled[out] = out
