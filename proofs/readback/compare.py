@@ -166,7 +166,9 @@ class Compare:
         left, right = w.facts.decide(a), w.facts.decide(b)
         if a is b or (left is right and left is not None):
             return
-        atom = open_atom(b, w.facts) or open_atom(a, w.facts)
+        inner = [children(s)[0] for s in (*inside(b, "select"), *inside(a, "select"))]  # what the parts compared depend on
+        atoms = (open_atom(self.plain(condition, w.facts), w.facts) for condition in (*inner, b, a))
+        atom = next((found for found in atoms if found is not None), None)
         if atom is None or depth == 0:
             why = f"condition {show(t)} where the kernel has {show(k)}"
             raise Mismatch(w.line, why) if t is self.nodes.true else self.differ(t, w, why)
@@ -271,6 +273,8 @@ class Compare:
                 return n.negation(parts_of(tuple(args))[0])
             case "floordiv" | "mod":
                 return n.divide(node.tag, *parts_of(tuple(args)))
+            case "truth":
+                return n.atom("truth", *args)
             case _:
                 return n.make(node.tag, *args)
 
