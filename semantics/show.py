@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tang_verified.semantics.kernel import Alloc, Assign, For, Kernel, Stmt
+from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Commit, For, Kernel, Stmt, Wait
 from tang_verified.semantics.program import Program
 from tang_verified.semantics.terms import (
     ADD,
@@ -109,7 +109,12 @@ def _statements(body: tuple[Stmt, ...], depth: int, out: list[str]) -> None:
         match statement:
             case Alloc(buffer, _):
                 shape = ", ".join(show(e) for e in buffer.shape)
-                out.append(f"{pad}alloc {buffer.name}[{shape}] : {buffer.dtype} {buffer.scope}")
+                owners = f" of {buffer.owners}" if buffer.owners else ""
+                out.append(f"{pad}alloc {buffer.name}[{shape}] : {buffer.dtype} {buffer.scope}{owners}")
+            case Barrier() | Commit():
+                out.append(pad + type(statement).__name__.lower())
+            case Wait(keep):
+                out.append(f"{pad}wait {keep}")
             case For(axis, kind, inner, carried):
                 kept = f"  carrying {', '.join(c.buffer for c in carried)}" if carried else ""
                 out.append(f"{pad}for {axis.name} < {show(axis.extent)} [{kind}]{kept}:")
@@ -118,4 +123,5 @@ def _statements(body: tuple[Stmt, ...], depth: int, out: list[str]) -> None:
                 loops = ", ".join(f"{loop.axis.name}<{show(loop.axis.extent)} {loop.kind}" for loop in statement.loops)
                 guard = "" if statement.guard == TRUE else f"  if {show(statement.guard)}"
                 index = ", ".join(show(i) for i in statement.index)
-                out.append(f"{pad}{statement.target}[{index}] := {show(statement.value)}{guard}   ({loops})")
+                how = f"  by {statement.unit}" if statement.unit else "  asynchronously" if statement.asynchronous else ""
+                out.append(f"{pad}{statement.target}[{index}] := {show(statement.value)}{guard}   ({loops}){how}")

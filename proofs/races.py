@@ -1,0 +1,256 @@
+"""Threads of a block: no two touch one cell of a shared buffer, one of them writing, without a barrier between.
+
+    s[t] := …      write of s          thread t writes s[t], thread t' reads s[t + 1] with no barrier on the way:
+    …  := s[t+1]   read of s           shown: t = t' + 1 and t ≠ t' is impossible. It is not; refused.
+
+All threads run the same statements in the same order: loops and barriers do not depend on the thread. So whether a
+barrier lies between two instances of statements is a matter of their order alone. Accesses are looked at pairwise, in
+the order in which they run: within one iteration of the loops around both, and from one iteration of such a loop to a
+later one (to the next one, if a barrier stands anywhere in its body). A loop may run no iteration at all, so a barrier
+inside one orders nothing outside it.
+
+The outermost chain of grid loops is one launch: its instances share nothing but what the coverage obligations speak of,
+and what runs before or after it is a launch of its own. A grid loop further inside runs as an ordinary loop.
+
+An asynchronous copy is issued where it stands, and is in flight until its group is waited for. Groups are counted: the
+copy's own number is how many `Commit`s ran before it; at a `Wait(keep)` those below (commits so far − keep) are done. Any
+access to its cell that comes later must stand behind a `Wait` that completes it and a `Barrier` after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tang_verified.proofs.ledger import Ledger
+from tang_verified.semantics.build import canonical
+from tang_verified.semantics.kernel import Barrier, Commit, Wait
+from tang_verified.semantics.sets import is_affine
+from tang_verified.semantics.terms import FALSE, ONE, ZERO, Axis, Const, Op, Term, Var, free_vars, substitute
+
+
+@dataclass(frozen=True)
+class Access:
+    """One statement's instances that read or write cells of a buffer: cell `index`, by `thread`, where `facts` hold."""
+
+    buffer: str
+    index: tuple[Term, ...]
+    thread: Term
+    facts: tuple[Term, ...]
+    write: bool
+    asynchronous: bool = False
+
+
+@dataclass
+class Repeat:
+    """A loop, and what runs in it. `parallel`: an axis of the launch's grid."""
+
+    axis: Axis
+    items: list[Item] = field(default_factory=list)
+    parallel: bool = False
+
+
+Item: TypeAlias = Access | Barrier | Commit | Wait | Repeat
+Path: TypeAlias = tuple[int, ...]  # an item's position in each block on the way to it
+
+
+@dataclass(frozen=True)
+class Place:
+    """An access, and the loops between it and where it is looked at from, with a fixed iteration where one is known."""
+
+    access: Access
+    inside: tuple[tuple[str, Term], ...] = ()
+
+
+class Races:
+    """Shows that the accesses of a kernel are ordered where they must be."""
+
+    def __init__(self, ledger: Ledger, facts: Sequence[Term], fixed: frozenset[str]) -> None:
+        self.ledger, self.facts = ledger, tuple(facts)
+        self.fixed = fixed  # sizes: the same for every instance
+
+    def check(self, items: list[Item]) -> None:
+        """All of a kernel's accesses, in order; raises `Refused`."""
+        self._sequence(items, ())
+        for path, access in _accesses(items, ()):
+            if access.asynchronous:
+                self._in_flight(items, path, access)
+
+    # -- barriers ---------------------------------------------------------------------------------------------------
+
+    def _sequence(self, items: list[Item], around: tuple[str, ...]) -> tuple[list[Place], list[Place], bool]:
+        """Check one block. Returns what may run before its first barrier, what after its last one, and whether it
+        surely has one."""
+        first: list[Place] = []
+        live: list[Place] = []  # since the last barrier
+        barrier = False
+        for item in items:
+            match item:
+                case Access():
+                    here = Place(item)
+                    self._pairs([*live, here], [here], around)
+                    live.append(here)
+                    if not barrier:
+                        first.append(here)
+                case Barrier():
+                    live, barrier = [], True
+                case Repeat(parallel=True):
+                    self._sequence(item.items, (*around, item.axis.name))
+                    live, barrier = [], True  # a launch begins, and ends
+                case Repeat():
+                    head, tail = self._loop(item, around)
+                    self._pairs(live, head, around)
+                    live += tail
+                    if not barrier:
+                        first += head
+                case _:
+                    pass
+        return first, live, barrier
+
+    def _loop(self, loop: Repeat, around: tuple[str, ...]) -> tuple[list[Place], list[Place]]:
+        name = loop.axis.name
+        head, tail, barrier = self._sequence(loop.items, (*around, name))
+        later = f"{name}'"
+        for a in tail:
+            for b in head:
+                order = Op("eq", (Var(later), Op("add", (Var(name), ONE)))) if barrier else Op("lt", (Var(name), Var(later)))
+                self._pair(a, b, (*around, name), {name: later}, (order,))
+        if not barrier:
+            return [Place(p.access) for p in head], [Place(p.access) for p in tail]
+        last = canonical(Op("sub", (loop.axis.extent, ONE)))
+        return [Place(p.access, (*p.inside, (name, ZERO))) for p in head], [
+            Place(p.access, (*p.inside, (name, last))) for p in tail
+        ]
+
+    def _pairs(self, earlier: list[Place], later: list[Place], around: tuple[str, ...]) -> None:
+        for a in earlier:
+            for b in later:
+                self._pair(a, b, around, {}, ())
+
+    def _pair(self, a: Place, b: Place, around: tuple[str, ...], names: dict[str, str], order: tuple[Term, ...]) -> None:
+        """No cell of a's is a cell of b's for two different threads. Loops `around` both are in one iteration, but for those
+        of b's in `names`."""
+        first, second = a.access, b.access
+        if first.buffer != second.buffer or not (first.write or second.write):
+            return
+        if first.asynchronous:
+            return  # see `_in_flight`
+        mine, theirs = self._instance(a, around, {}), self._instance(b, around, names)
+        meet = tuple(Op("eq", pair) for pair in zip(mine[0], theirs[0], strict=True))
+        apart = Op("ne", (mine[1], theirs[1]))
+        given = (*self.facts, *mine[2], *theirs[2], *order, *meet, apart)
+        self.ledger.holds(f"no-race/{first.buffer}", [f for f in given if is_affine(f)], FALSE)
+
+    def _instance(
+        self, place: Place, around: tuple[str, ...], names: dict[str, str]
+    ) -> tuple[tuple[Term, ...], Term, list[Term]]:
+        """Cell, thread and facts of an access, with everything that is its own named apart."""
+        access = place.access
+        facts = [*access.facts, *(Op("eq", (Var(name), value)) for name, value in place.inside)]
+        kept = self.fixed.union(around)
+        loose = frozenset().union(*map(free_vars, (*access.index, access.thread, *facts))) - kept
+        fresh: dict[str, Term] = {name: Var(self.ledger.fresh(name)) for name in sorted(loose)}
+        fresh |= {name: Var(other) for name, other in names.items()}  # the later iteration
+        index = tuple(canonical(substitute(i, fresh)) for i in access.index)
+        return index, substitute(access.thread, fresh), [substitute(f, fresh) for f in facts]
+
+    # -- asynchronous copies ----------------------------------------------------------------------------------------
+
+    def _in_flight(self, items: list[Item], path: Path, copy: Access) -> None:
+        """Every later access to a cell of the copy stands behind a wait that completes it, and a barrier."""
+        group = _commits_before(items, path)
+        for there, access in _accesses(items, ()):
+            if access.buffer != copy.buffer:
+                continue
+            ready = _completed(items, there)
+            common = _common_loops(items, path, there)
+            orders: list[tuple[tuple[str, ...], dict[str, str], tuple[Term, ...]]] = []
+            if path < there:
+                orders.append((common, {}, ()))
+            for level, name in enumerate(common):
+                later = f"{name}'"
+                orders.append((common[:level], {name: later}, (Op("lt", (Var(name), Var(later))),)))
+            for around, names, order in orders:
+                mine = self._instance(Place(_counted(copy, group)), (*around, *names), {})
+                theirs = self._instance(Place(_counted(access, ready or ZERO)), around, names)
+                meet = tuple(Op("eq", pair) for pair in zip(mine[0][:-1], theirs[0][:-1], strict=True))
+                given = [f for f in (*self.facts, *mine[2], *theirs[2], *order, *meet) if is_affine(f)]
+                done = FALSE if ready is None else Op("lt", (mine[0][-1], theirs[0][-1]))
+                self.ledger.holds(f"async/{copy.buffer}", given, done)
+
+
+def _counted(access: Access, count: Term) -> Access:
+    """The access with a count of groups as one more place of its cell, so that both are named alike."""
+    return Access(access.buffer, (*access.index, count), access.thread, access.facts, access.write)
+
+
+def _accesses(items: list[Item], path: Path) -> Iterator[tuple[Path, Access]]:
+    for number, item in enumerate(items):
+        if isinstance(item, Access):
+            yield (*path, number), item
+        elif isinstance(item, Repeat):
+            yield from _accesses(item.items, (*path, number))
+
+
+def _levels(items: list[Item], path: Path) -> list[tuple[list[Item], int, Repeat | None]]:
+    """The blocks on the way to an item from the launch it belongs to: items, position, the loop around them."""
+    out: list[tuple[list[Item], int, Repeat | None]] = []
+    loop: Repeat | None = None
+    for number in path:
+        if loop is not None and loop.parallel:
+            out.clear()
+        out.append((items, number, loop))
+        item = items[number]
+        if isinstance(item, Repeat):
+            loop, items = item, item.items
+    return out
+
+
+def _common_loops(items: list[Item], one: Path, other: Path) -> tuple[str, ...]:
+    """The loops around both, outermost first, those of the grid too."""
+    out = []
+    for mine, theirs in zip(one, other, strict=False):
+        item = items[mine]
+        if mine != theirs or not isinstance(item, Repeat):
+            break
+        out.append(item.axis.name)
+        items = item.items
+    return tuple(out)
+
+
+def _commits(items: Sequence[Item]) -> Term:
+    """How many groups a thread closes in these items."""
+    total: Term = ZERO
+    for item in items:
+        if isinstance(item, Commit):
+            total = Op("add", (total, ONE))
+        elif isinstance(item, Repeat):
+            inner = _commits(item.items)
+            if inner != ZERO:
+                total = Op("add", (total, Op("mul", (inner, item.axis.extent))))
+    return canonical(total)
+
+
+def _commits_before(items: list[Item], path: Path) -> Term:
+    """How many groups a thread of this launch has closed when it comes to the item."""
+    total: Term = ZERO
+    for block, position, loop in _levels(items, path):
+        if loop is not None and not loop.parallel:
+            total = Op("add", (total, Op("mul", (_commits(block), Var(loop.axis.name)))))
+        total = Op("add", (total, _commits(block[:position])))
+    return canonical(total)
+
+
+def _completed(items: list[Item], path: Path) -> Term | None:
+    """Groups below this number are done, for all threads, at the item: by the last wait with a barrier after it."""
+    barrier = False
+    for depth, (block, position, _) in reversed(list(enumerate(_levels(items, path)))):
+        for number in range(position - 1, -1, -1):
+            item = block[number]
+            barrier = barrier or isinstance(item, Barrier)
+            if barrier and isinstance(item, Wait):
+                launch = len(path) - len(_levels(items, path))
+                at = (*path[: launch + depth], number)
+                return canonical(Op("sub", (_commits_before(items, at), Const(item.keep))))
+    return None

@@ -1,0 +1,163 @@
+"""Who touches what in a block of threads: owners of private cells, lanes of a subgroup, copies that go on by themselves.
+
+    acc[y, x, r, c] : register of 2      touched in instances of thread 16 y + x alone                 no-race/owner
+    s[16 u + t] : shared                 noted, with its thread and where it stands, for `races.py`      no-race
+    max_{l < 32} p[y, l]                 lane l of the subgroup computes p[y, l], from its own register   parallelise/subgroup
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from tang_verified.proofs.ledger import Ledger
+from tang_verified.proofs.races import Access, Item, Races
+from tang_verified.semantics.build import canonical
+from tang_verified.semantics.kernel import Assign, Buffer, Kernel
+from tang_verified.semantics.program import Tensor
+from tang_verified.semantics.terms import (
+    REAL_ZERO,
+    TRUE,
+    ZERO,
+    Const,
+    Fold,
+    IllFormed,
+    Op,
+    Read,
+    Term,
+    Var,
+    children,
+    free_vars,
+    substitute,
+)  # fmt: skip
+
+MOST_THREADS = 1024
+MOST_SHARED = 1 << 20
+
+
+class Threads:
+    """The threads of one kernel's blocks. `order` is what they do to buffers that they share, as it stands in the text."""
+
+    def __init__(self, ledger: Ledger, kernel: Kernel) -> None:
+        self.ledger, self.kernel, self.machine = ledger, kernel, kernel.machine
+        self.order: list[Item] = []
+
+    def check_machine(self) -> None:
+        """What a kernel may ask of a machine at all, and data from which 32-bit indices can be computed."""
+        m = self.machine
+        subgroup = m.subgroup >= 0 and m.subgroup & (m.subgroup - 1) == 0 and (not m.subgroup or m.threads % m.subgroup == 0)
+        within = 1 <= m.threads <= MOST_THREADS and 0 <= m.shared_bytes <= MOST_SHARED
+        if not (within and subgroup and m.index_bits in (32, 64)):
+            raise IllFormed(f"no machine: {m}")
+        names = (*self.kernel.reads, *self.kernel.outputs)
+        if m.index_bits == 32 and any(self.kernel.program.tensor(name).dtype == "int64" for name in names):
+            raise self.ledger.refuse("width/int64", "an int64 array, in a kernel of 32-bit integers", "disproved")
+
+    def check_order(self) -> None:
+        """No two threads race."""
+        if self.machine.threads > 1:
+            sizes = frozenset(size.name for size in self.kernel.program.sizes)
+            Races(self.ledger, self.ledger.base, sizes).check(self.order)
+
+    def check_owners(self, buffer: Buffer) -> None:
+        """Where a block has threads, a private buffer says which thread each cell belongs to."""
+        private = buffer.scope in ("register", "thread")
+        if not 0 <= buffer.owners <= len(buffer.shape) or (buffer.owners and not private):
+            raise IllFormed(f"buffer {buffer.name}: {buffer.owners} owner axes")
+        if private and buffer.owners == 0 and self.machine.threads > 1:
+            why = f"{buffer.name} is private to a thread, and no axis says to which"
+            raise self.ledger.refuse("no-race/owner", why, "disproved")
+        if buffer.owners and (None in map(constant, buffer.shape) or owners(buffer) > self.machine.threads):
+            why = f"{buffer.name} is spread over more than {self.machine.threads} threads"
+            raise self.ledger.refuse("capacity/threads", why, "disproved")
+
+    def number(self, statement: Assign) -> Term:
+        """The number of the thread that runs an instance: the thread axes row by row."""
+        number: Term = ZERO
+        count = 1
+        for loop in statement.loops:
+            if loop.kind == "thread":
+                extent = constant(loop.axis.extent)
+                if extent is None:
+                    why = f"thread axis {loop.axis.name} has no constant extent"
+                    raise self.ledger.refuse("capacity/threads", why, "disproved")
+                number = Op("add", (Op("mul", (number, Const(extent))), Var(loop.axis.name)))
+                count *= extent
+        if count > self.machine.threads:
+            why = f"{statement.target} takes {count} threads, a block has {self.machine.threads}"
+            raise self.ledger.refuse("capacity/threads", why, "disproved")
+        return canonical(number)
+
+    def touch(
+        self, buffer: Buffer, index: tuple[Term, ...], thread: Term, facts: tuple[Term, ...], writer: Assign | None,
+        inside: bool,
+    ) -> None:  # fmt: skip
+        """An access to a cell: by its owner, or noted. `inside`: a grid loop lies between the buffer and the access."""
+        if self.machine.threads == 1:
+            return
+        if buffer.scope != "global" and inside:
+            why = f"{buffer.name} belongs to a block, and blocks inside it use it"
+            raise self.ledger.refuse("no-race/scope", why, "disproved")
+        if buffer.owners:
+            owner: Term = ZERO
+            for i, extent in zip(index[: buffer.owners], buffer.shape, strict=False):
+                owner = Op("add", (Op("mul", (owner, extent)), i))
+            self.ledger.holds(f"no-race/owner/{buffer.name}", facts, canonical(Op("eq", (canonical(owner), thread))))
+        else:
+            going_on = writer is not None and writer.asynchronous
+            self.order.append(Access(buffer.name, index, thread, facts, writer is not None, going_on))
+
+    def lane(self, fold: Fold, statement: Assign, thread: Term) -> Term:
+        """The thread that computes an element of a fold: the statement's, or the lane that the fold's axis names."""
+        kinds = dict(statement.fold_kinds)
+        if not any(kinds.get(axis.name) == "thread" for axis in fold.axes):
+            return thread
+        axes = [loop.axis for loop in statement.loops if loop.kind == "thread"]
+        lanes = constant(fold.axes[0].extent) or 0
+        why = ""
+        if len(fold.axes) != 1 or fold.guard != TRUE or not axes or constant(axes[-1].extent) != lanes:
+            why = "it is not over the statement's last thread axis alone"
+        elif lanes & (lanes - 1) or not 0 < lanes <= self.machine.subgroup:
+            why = f"{lanes} lanes, of a subgroup of {self.machine.subgroup}"
+        elif statement.guard != TRUE or not always(fold, statement.value):
+            why = "some lanes may not come to it"
+        elif prod(constant(axis.extent) or 0 for axis in axes) != self.machine.threads:
+            why = "some threads of the block do not take part"
+        elif any(axes[-1].name in free_vars(body) for body in fold.body):
+            why = "its body differs from lane to lane"
+        if why:
+            raise self.ledger.refuse("parallelise/subgroup", f"fold over {fold.axes[0].name}: {why}", "disproved")
+        return canonical(substitute(thread, {axes[-1].name: Var(fold.axes[0].name)}))
+
+    def check_copy(self, statement: Assign, target: Buffer | None, tensors: Mapping[str, Tensor]) -> None:
+        """A copy that goes on by itself: a tensor's elements as they are, or zeros, into a shared buffer."""
+        if statement.unit:
+            raise IllFormed(f"no unit {statement.unit!r} is known")
+        if not statement.asynchronous:
+            return
+        value = statement.value
+        if isinstance(value, Op) and value.name == "select" and value.args[2] == REAL_ZERO:
+            value = value.args[1]
+        source = tensors.get(value.tensor) if isinstance(value, Read) else None
+        if source is None or target is None or target.scope != "shared" or source.dtype != target.dtype:
+            why = f"{statement.target} is no plain copy into a shared buffer"
+            raise self.ledger.refuse("async/copy", why, "disproved")
+
+
+def owners(buffer: Buffer) -> int:
+    """How many threads a private buffer is spread over."""
+    return prod(constant(extent) or 1 for extent in buffer.shape[: buffer.owners]) or 1
+
+
+def constant(extent: Term) -> int | None:
+    """The value of a constant extent."""
+    return int(extent.value) if isinstance(extent, Const) and isinstance(extent.value, int) else None
+
+
+def always(fold: Fold, term: Term) -> bool:
+    """Whether a fold is evaluated whenever the term is, once: below no branch and in no other fold."""
+    if term == fold:
+        return True
+    if isinstance(term, Fold) or (isinstance(term, Op) and term.name in ("select", "and", "or")):
+        return False
+    return any(always(fold, part) for part in children(term))
