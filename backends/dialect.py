@@ -27,6 +27,12 @@ class Dialect(Protocol):
     def type(self, kind: Type) -> str:
         """A variable's type."""
 
+    def declare(self, kind: Type, name: str, value: str | None, constant: bool = False) -> str:
+        """A variable's declaration (a statement)."""
+
+    def choose(self, condition: str, a: str, b: str) -> str:
+        """a if a scalar condition holds, else b; neither has an effect."""
+
     def constant(self, value: Const, kind: Type) -> str:
         """A scalar constant, exactly, as an operand."""
 

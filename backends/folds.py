@@ -148,7 +148,7 @@ class Folds(Expressions):
             kind = self.type_of(sort_of(identity), width)
             text = self.names.take("s")
             initial = self.widen(self.value(identity, context), width).text
-            context.scope.add(f"{self.dialect.type(kind)} {text} = {initial};")
+            context.scope.add(self.dialect.declare(kind, text, initial))
             state.append(Value(text, kind))
         return state
 

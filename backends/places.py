@@ -109,7 +109,7 @@ class Places:
     def name(self, scope: Scope, value: Value) -> Value:
         """Give the value a name in the scope."""
         text = self.temporary()
-        scope.add(f"const {self.dialect.type(value.type)} {text} = {value.text};")
+        scope.add(self.dialect.declare(value.type, text, value.text, constant=True))
         return Value(text, value.type)
 
     def temporary(self) -> str:

@@ -56,7 +56,7 @@ class Variables:
         if number not in self.cells:
             parts = (str(n) if n >= 0 else f"m{-n}" for n in number)
             self.cells[number] = self.take("_".join((self.stem, *parts)))
-            self.slot.append(f"{dialect.type(self.type(self.width))} {self.cells[number]};")
+            self.slot.append(dialect.declare(self.type(self.width), self.cells[number], None))
         return self.cells[number]
 
 

@@ -7,12 +7,12 @@ instructions.
 
 from __future__ import annotations
 
-import re
-import struct
 from collections.abc import Sequence
 from fractions import Fraction
 
 from tang_verified.backends.c import helpers, vector_math
+from tang_verified.backends.literals import decimal
+from tang_verified.backends.precedence import operand
 from tang_verified.backends.scopes import Type
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import DType
@@ -58,6 +58,13 @@ class CDialect:
         name = vector_name(kind)
         return self.need(name, helpers.typedef(kind))
 
+    def declare(self, kind: Type, name: str, value: str | None, constant: bool = False) -> str:
+        given = "" if value is None else f" = {value}"
+        return f"{'const ' if constant else ''}{self.type(kind)} {name}{given};"
+
+    def choose(self, condition: str, a: str, b: str) -> str:
+        return f"({condition} ? {a} : {b})"
+
     def constant(self, value: Const, kind: Type) -> str:
         match value.value:
             case bool(b):
@@ -70,7 +77,7 @@ class CDialect:
                     name, f'__builtin_nan{suffix}("")'
                 )
             case Fraction() as exact:
-                return _decimal(exact, kind.kind)
+                return _literal(exact, kind.kind)
 
     def splat(self, text: str, kind: Type) -> str:
         self.type(kind)
@@ -249,46 +256,14 @@ def entry(kernel: Kernel) -> str:
     return f"{kernel.name}_kernel" if kernel.name in KEYWORDS else kernel.name
 
 
-STRENGTH = {"||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, "<=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
-NEEDS = {"or": 1, "and": 2, "eq": 3, "ne": 3, "lt": 4, "le": 4, "add": 5, "sub": 5, "mul": 6, "div": 6}
-
-
-def operand(text: str, parent: str, right: bool = False) -> str:
-    """The text, in brackets if its weakest outer operator binds less than its parent's."""
-    depth, weakest = 0, 9
-    for word in re.findall(r"[()\[\]{}]|[^\s()\[\]{}]+", text):
-        if word in "([{":
-            depth += 1
-        elif word in ")]}":
-            depth -= 1
-        elif depth == 0 and word in STRENGTH:
-            weakest = min(weakest, STRENGTH[word])
-    need = NEEDS.get(parent, 8)
-    tight = right and parent not in ("add", "and", "or")  # a - (b + c), a * (b * c) as the term has it
-    return f"({text})" if weakest < need or (tight and weakest == need) or text.startswith("-") else text
-
-
 def vector_name(kind: Type) -> str:
     """f32x16, i64x8; masks m32x16."""
     return f"m{kind.bits}x{kind.width}" if kind.kind == "bool" else f"{kind.kind}x{kind.width}"
 
 
-def _decimal(exact: Fraction, kind: str) -> str:
-    """The nearest number of the type, in the fewest digits that give it back."""
-    try:
-        value = float(exact)
-        if kind == "f32":
-            value = struct.unpack("f", struct.pack("f", value))[0]
-    except OverflowError:
-        value = float("inf") if exact > 0 else float("-inf")
+def _literal(exact: Fraction, kind: str) -> str:
     suffix = "f" if kind == "f32" else ""
-    if value in (float("inf"), float("-inf")):
-        return f"({'-' if value < 0 else ''}__builtin_inf{suffix}())"
-    if kind == "f32":
-        digits = next(
-            text for k in range(1, 18) if struct.unpack("f", struct.pack("f", float(text := f"{value:.{k}g}")))[0] == value
-        )
-        text = repr(float(digits))
-    else:
-        text = repr(value)
-    return f"({text}{suffix})" if value < 0 else f"{text}{suffix}"
+    text = decimal(exact, kind)
+    if text in ("inf", "-inf"):
+        return f"({text[:-3]}__builtin_inf{suffix}())"
+    return f"({text}{suffix})" if text.startswith("-") else f"{text}{suffix}"

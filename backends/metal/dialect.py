@@ -1,0 +1,59 @@
+"""Metal Shading Language: `kernel` functions of scalar code. Compiled without fast-math."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tang_verified.backends.scalar import ScalarDialect
+from tang_verified.backends.scopes import Type
+from tang_verified.backends.simt import Entry
+from tang_verified.backends.special import MADE
+from tang_verified.semantics.kernel import Kernel
+
+FUNCTIONS = """exp log sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan floor ceil rint pow"""
+
+
+class MetalDialect(ScalarDialect):
+    """Spells kernels in Metal."""
+
+    name = "Metal"
+    reserved = frozenset(
+        f"""{FUNCTIONS} alignas auto bool break case char class const constant constexpr continue decltype default delete device
+        do double else enum explicit extern false float for fragment friend goto half if inline int kernel long mutable metal
+        namespace new nullptr operator private protected public register return short signed sizeof static struct switch
+        template this thread threadgroup true typedef typename union unsigned using vertex virtual void volatile while main
+        max min abs fabs round fma clamp mix step sign select any all dot cross length distance normalize ushort uint ulong
+        uchar size_t block size groups INFINITY NAN""".split()
+    )
+    types = {"f32": "float", "i64": "long", "bool": "bool"}
+    elements = {"float16": "half", "float32": "float", "int32": "int", "int64": "long", "bool": "uchar"}
+    functions = {**{name: name for name in FUNCTIONS.split()}, "round": "rint", "abs": "fabs"}
+    infinity = {"inf": "INFINITY", "-inf": "(-INFINITY)", "nan": "NAN"}
+    qualifier = "static inline "
+
+    def made(self, name: str, kind: Type) -> str | None:
+        return MADE[name](self, kind) if name in MADE else super().made(name, kind)
+
+    def block_index(self) -> str:
+        return "(long)group.x + (long)group.y * (long)groups.x"
+
+    def thread_index(self) -> str:
+        return "(long)local.x"
+
+    def barrier(self) -> str:
+        return "threadgroup_barrier(mem_flags::mem_threadgroup);"
+
+    def module(self, kernel: Kernel, entries: Sequence[Entry]) -> str:
+        lines = [f"// {kernel.name}: {' '.join(kernel.outputs)} of {kernel.program.name}.",
+                 "#include <metal_stdlib>", "using namespace metal;", *self.helpers()]  # fmt: skip
+        for entry in entries:
+            parameters = [f"device {'' if written else 'const '}{self.element(dtype)} *{name} [[buffer({k})]]"
+                          for k, (name, dtype, written) in enumerate(entry.arrays)]  # fmt: skip
+            parameters += [f"constant long *size [[buffer({len(entry.arrays)})]]",
+                           "uint3 group [[threadgroup_position_in_grid]]", "uint3 groups [[threadgroups_per_grid]]",
+                           "uint3 local [[thread_position_in_threadgroup]]"]  # fmt: skip
+            lines += ["", f"kernel void {entry.name}({', '.join(parameters)}) {{"]
+            lines += [f"  threadgroup {self.element(dtype)} {name}[{count}];" for name, dtype, count in entry.shared]
+            lines += [f"  const long {name} = size[{k}];" for k, name in enumerate(entry.sizes)]
+            lines += [*entry.body, "}"]
+        return "\n".join([*lines, ""])

@@ -1,0 +1,262 @@
+"""Kernel -> text for GPUs: each grid nest is an entry point; a statement is written for one thread.
+
+    for i < n [grid]: for j < m [grid]: body      ->   entry(…) { if (block < n * m) { i = block / m; j = block % m; … } }
+    alloc s[16, 64] : shared                      ->   an array of the block, declared in front
+    alloc acc[16, 16, 4, 4] : register of 2       ->   a thread's variables acc_0_0 … acc_3_3
+    s[y, 16 u + x] := …  for y, x [thread], u     ->   { y = thread / 16; x = thread % 16; … }   only for threads below 256
+    barrier                                       ->   barrier
+
+It decides nothing. The owner axes of a buffer do not appear in the text: every access is the owner's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Protocol
+
+from tang_verified.backends.assign import Assigns
+from tang_verified.backends.dialect import Dialect, Unsupported
+from tang_verified.backends.launch import Binding, Launch, Plan
+from tang_verified.backends.names import Names
+from tang_verified.backends.scopes import Context, Line, Scope, flatten
+from tang_verified.backends.storage import Again, Memory, Registers, Variables
+from tang_verified.semantics.build import canonical
+from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Kernel, Stmt, Wait
+from tang_verified.semantics.program import BYTES, DType
+from tang_verified.semantics.terms import ONE, Const, Op, Read, Term, Var, children, free_vars, rebuild, substitute
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry point, as a dialect sees it: its arrays, sizes, shared arrays and the lines of its body."""
+
+    name: str
+    threads: int
+    subgroup: int
+    arrays: tuple[tuple[str, DType, bool], ...]  # variable, dtype, written
+    sizes: tuple[str, ...]
+    shared: tuple[tuple[str, DType, int], ...]  # variable, dtype, elements
+    body: tuple[str, ...]
+
+
+class SimtDialect(Dialect, Protocol):
+    """What a language of GPU kernels spells beside expressions."""
+
+    def index(self, name: str, value: str) -> str:
+        """A constant integer's declaration."""
+
+    def block_index(self) -> str:
+        """The block's number, as an integer: x + y · (blocks along x)."""
+
+    def thread_index(self) -> str:
+        """The thread's number in its block, as an integer."""
+
+    def barrier(self) -> str:
+        """All threads of the block meet, and see what was written to shared arrays."""
+
+    def module(self, kernel: Kernel, entries: Sequence[Entry]) -> str:
+        """The whole text: helpers, then the entry points."""
+
+
+def print_simt(kernel: Kernel, dialect: SimtDialect) -> tuple[str, Plan]:
+    """The kernel's text in the dialect's language, and how it is started."""
+    registers = Registers()
+    while True:
+        registers.changed = False
+        dialect.reset()
+        try:
+            found = _Printer(kernel, dialect, registers).print()
+        except Again:
+            continue
+        if not registers.changed:
+            return found
+
+
+class _Printer(Assigns):
+    dialect: SimtDialect
+
+    def __init__(self, kernel: Kernel, dialect: SimtDialect, registers: Registers) -> None:
+        super().__init__(dialect, Names(dialect.reserved), registers)
+        self.kernel = kernel
+        self.mutable: set[str] = set()
+        self.shared: list[tuple[str, DType, int]] = []
+        self.owners: dict[str, int] = {}
+
+    def print(self) -> tuple[str, Plan]:
+        kernel, program = self.kernel, self.kernel.program
+        if kernel.machine.index_bits != self.dialect.bits:
+            raise Unsupported(f"{self.dialect.name} computes indices in {self.dialect.bits} bits")
+        sizes = [self.names.take(size.name) for size in program.sizes]
+        names: dict[str, Term] = {size.name: Var(text) for size, text in zip(program.sizes, sizes, strict=True)}
+        bindings = [self.bind(name, program.tensor(name).dtype, program.tensor(name).shape, name in kernel.outputs, False, names)
+                    for name in (*kernel.reads, *kernel.outputs)]  # fmt: skip
+        launches = []
+        for statement in kernel.body:
+            if isinstance(statement, Alloc) and statement.buffer.scope == "global":
+                buffer = statement.buffer
+                bindings.append(self.bind(buffer.name, buffer.dtype, buffer.shape, True, True, names))
+            elif isinstance(statement, For) and statement.kind == "grid":
+                launches.append([statement])
+            elif launches and not isinstance(launches[-1][0], For):
+                launches[-1].append(statement)  # type: ignore[arg-type]
+            else:
+                launches.append([statement])  # type: ignore[list-item]
+        arrays = tuple((self.storage[b.name].variable, b.dtype, b.written) for b in bindings)  # type: ignore[union-attr]
+        entries, plans = [], []
+        for number, body in enumerate(launches):
+            name = self.names.take(kernel.name if len(launches) == 1 else f"{kernel.name}_{number}")
+            lines, blocks = self.launch(tuple(body), names)
+            machine = kernel.machine
+            entries.append(Entry(name, machine.threads, machine.subgroup, arrays, tuple(sizes), tuple(self.shared), lines))
+            held = sum(BYTES[dtype] * count for _, dtype, count in self.shared)
+            plans.append(Launch(name, blocks, machine.threads, held))
+            self.shared = []
+        plan = Plan(kernel.name, tuple(s.name for s in program.sizes), tuple(bindings), tuple(plans), self.dialect.bits)
+        return self.dialect.module(kernel, entries), plan
+
+    def bind(
+        self, name: str, dtype: DType, shape: tuple[Term, ...], written: bool, scratch: bool, names: dict[str, Term]
+    ) -> Binding:
+        variable = self.names.take(name)
+        self.storage[name] = Memory(variable, dtype, tuple(substitute(e, names) for e in shape), own=scratch)
+        return Binding(name, dtype, shape, written, scratch)
+
+    # Launches
+
+    def launch(self, body: tuple[Stmt, ...], names: dict[str, Term]) -> tuple[tuple[str, ...], Term]:
+        """The lines of an entry point, and how many blocks it takes."""
+        nest: list[For] = []
+        while len(body) == 1 and isinstance(loop := body[0], For) and loop.kind == "grid":
+            if free_vars(loop.axis.extent) & {outer.axis.name for outer in nest}:
+                break
+            nest.append(loop)
+            body = loop.body
+        blocks: Term = ONE
+        for loop in nest:
+            blocks = loop.axis.extent if blocks == ONE else Op("mul", (blocks, loop.axis.extent))
+        scope = Scope()
+        scope.add(self.dialect.index(block := self.names.take("block"), self.dialect.block_index()))
+        scope.add(self.dialect.index(thread := self.names.take("thread"), self.dialect.thread_index()))
+        self.thread = thread
+        extents = [self.extent(scope, canonical(substitute(loop.axis.extent, names))) for loop in nest]
+        inside = dict(names)
+        lines: list[Line] = []
+        rest = block
+        for loop, extent in reversed(list(zip(nest, extents, strict=True))):
+            variable = self.names.take(loop.axis.name)
+            last = loop is nest[0]
+            lines.append((0, self.dialect.index(variable, rest if last else f"{rest} % {extent}")))
+            if not last:
+                lines.append((0, self.dialect.index(fresh := self.names.take("rest"), f"{rest} / {extent}")))
+                rest = fresh
+            inside[loop.axis.name] = Var(variable)
+        lines += self.block(body, inside)
+        total = " * ".join(extents) or "1"
+        whole = [*scope.lines, (0, f"if ({block} < {total}) {{"), *((level + 1, text) for level, text in lines), (0, "}")]
+        return tuple(flatten(whole, 1)), canonical(blocks)
+
+    def extent(self, scope: Scope, extent: Term) -> str:
+        self._safe = {}
+        return self.bound(extent, Context(scope)).text
+
+    # Statements
+
+    def block(self, body: tuple[Stmt, ...], names: dict[str, Term]) -> list[Line]:
+        saved, saved_mutable = dict(self.storage), set(self.mutable)
+        lines: list[Line] = []
+        for statement in body:
+            match statement:
+                case Alloc():
+                    self.alloc(statement, lines)
+                case Assign():
+                    lines += self.for_threads(statement, names)
+                case For():
+                    lines += self.for_loop(statement, names)
+                case Barrier():
+                    lines.append((0, self.dialect.barrier()))
+                case Commit() | Wait():
+                    pass  # a copy that is done at once is done in time
+                case _:
+                    raise Unsupported(f"statement {type(statement).__name__}")
+        self.storage, self.mutable = saved, saved_mutable
+        return lines
+
+    def for_loop(self, loop: For, names: dict[str, Term]) -> list[Line]:
+        extent = canonical(substitute(loop.axis.extent, names))
+        if loop.kind == "unroll" and isinstance(extent, Const) and isinstance(extent.value, int):
+            copies = (self.block(loop.body, {**names, loop.axis.name: Const(k)}) for k in range(extent.value))
+            return [line for copy in copies for line in copy]
+        scope = Scope()
+        bound = self.extent(scope, extent)
+        variable = self.names.take(loop.axis.name)
+        if isinstance(extent, Const) and isinstance(extent.value, int):
+            self.reach[variable] = extent.value
+        body = self.block(loop.body, {**names, loop.axis.name: Var(variable)})
+        return [*scope.lines, (0, f"{self.dialect.loop(variable, bound)} {{"), *((n + 1, text) for n, text in body), (0, "}")]
+
+    def for_threads(self, statement: Assign, names: dict[str, Term]) -> list[Line]:
+        """One thread's part of a statement, in a block of its own."""
+        loops = [loop for loop in statement.loops if loop.kind == "thread"]
+        extents = [int(loop.axis.extent.value) for loop in loops if isinstance(loop.axis.extent, Const)]
+        lines: list[Line] = []
+        inside = dict(names)
+        rest = self.thread
+        for place in range(len(loops) - 1, -1, -1):
+            variable, extent = self.names.take(loops[place].axis.name), extents[place]
+            self.reach[variable] = extent
+            outer = prod(extents[:place])
+            lines.append((0, self.dialect.index(variable, f"{rest} % {extent}" if outer > 1 else rest)))
+            if outer > 1:
+                lines.append((0, self.dialect.index(fresh := self.names.take("rest"), f"{rest} / {extent}")))
+                rest = fresh
+            inside[loops[place].axis.name] = Var(variable)
+        own = replace(
+            statement, loops=tuple(loop for loop in statement.loops if loop.kind != "thread"),
+            index=statement.index[self.owners.get(statement.target, 0) :],
+            value=self.slots(statement.value), guard=self.slots(statement.guard), claim=None,
+        )  # fmt: skip
+        lines += self.assign(own, inside, frozenset(self.mutable)).lines
+        count = prod(extents)
+        head = "{" if count == self.kernel.machine.threads else f"if ({self.thread} < {count}) {{"
+        return [(0, head), *((level + 1, text) for level, text in lines), (0, "}")]
+
+    def slots(self, term: Term) -> Term:
+        """Reads of a thread's own cells without the owner."""
+        parts = tuple(self.slots(part) for part in children(term))
+        if isinstance(term, Read):
+            parts = parts[self.owners.get(term.tensor, 0) :]
+        return rebuild(term, parts) if children(term) else term
+
+    # Buffers
+
+    def alloc(self, statement: Alloc, lines: list[Line]) -> None:
+        buffer = statement.buffer
+        if statement.claim is None:
+            self.mutable.add(buffer.name)
+        else:
+            self.mutable.discard(buffer.name)
+        self.owners[buffer.name] = buffer.owners
+        shape = buffer.shape[buffer.owners :]
+        if buffer.scope == "shared":
+            variable = self.names.take(buffer.name)
+            self.storage[buffer.name] = Memory(variable, buffer.dtype, shape, own=True)
+            self.shared.append((variable, buffer.dtype, _count(buffer, shape)))
+            return
+        self.registers.declare(buffer.name)
+        if self.registers.holds(buffer.name):
+            cells = Variables(buffer.name, buffer.dtype, self.registers.width[buffer.name], self.names.take)
+            self.storage[buffer.name] = cells
+            lines.append((0, cells.slot))
+            return
+        variable = self.names.take(buffer.name)
+        self.storage[buffer.name] = Memory(variable, buffer.dtype, shape, own=True)
+        lines.append((0, self.dialect.private_array(buffer.dtype, variable, _count(buffer, shape))))
+
+
+def _count(buffer: Buffer, shape: tuple[Term, ...]) -> int:
+    extents = [canonical(extent) for extent in shape]
+    if not all(isinstance(extent, Const) for extent in extents):
+        raise Unsupported(f"{buffer.name}: the size of a block's array is a constant")
+    return prod(int(extent.value) for extent in extents if isinstance(extent, Const))

@@ -1,0 +1,43 @@
+"""Functions that a shading language lacks, from those that it has.
+
+    erf     Abramowitz and Stegun 7.1.26 is too coarse; the series below |x| = 1, else 1 - exp(-x²)·P(1 / (1 + x/2))
+            (W. J. Cody's form as in Numerical Recipes' erfcc, relative error of erfc below 1.2e-7)
+    log1p   log(1 + x)·x / ((1 + x) - 1), which undoes the rounding of 1 + x (Goldberg 1991, theorem 4)
+    expm1   (u - 1)·x / log(u) with u = exp(x)  (Kahan, in Higham 2002, 1.14.1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tang_verified.backends.scopes import Type
+
+
+def erf(dialect: Any, kind: Type) -> str:
+    coefficients = (
+        "-1.26551223", "1.00002368", "0.37409196", "0.09678418", "-0.18628806", "0.27886807", "-1.13520398", "1.48851587",
+        "-0.82215223", "0.17087277",
+    )  # fmt: skip
+    t = "(1.0f / (1.0f + 0.5f * abs(a)))"
+    poly = f"({coefficients[-1]}f)"
+    for c in reversed(coefficients[:-1]):
+        poly = f"({c}f + {t} * {poly})"
+    far = f"1.0f - {t} * exp(-a * a + {poly})"
+    near = "a * (1.12837917f + a * a * (-0.376126389f + a * a * (0.112837917f + a * a * (-0.0268661706f + a * a * (0.00522397762f"
+    near += " + a * a * (-0.000854832701f + a * a * 0.000120553327f))))))"
+    signed = dialect.choose("a < 0.0f", f"-({far})", far)
+    return str(dialect.choose("abs(a) < 0.5f", near, signed))
+
+
+def log1p(dialect: Any, kind: Type) -> str:
+    return str(dialect.choose("1.0f + a == 1.0f", "a", "log(1.0f + a) * a / ((1.0f + a) - 1.0f)"))
+
+
+def expm1(dialect: Any, kind: Type) -> str:
+    low = dialect.choose("exp(a) - 1.0f == -1.0f", "-1.0f", "(exp(a) - 1.0f) * a / log(exp(a))")
+    high = dialect.choose("a > 80.0f", "exp(a)", low)
+    return str(dialect.choose("exp(a) == 1.0f", "a", high))
+
+
+MADE: dict[str, Callable[[Any, Type], str]] = {"erf": erf, "log1p": log1p, "expm1": expm1}
