@@ -15,14 +15,18 @@ from tang_verified.backends.device import DeviceError
 from tang_verified.backends.launch import Plan
 from tang_verified.semantics.build import integer
 from tests.backends.gpu_cases import CASES, HALF, MATMUL, ROWS, TWICE, WIDE, Array, Case, bound, text
+from tests.shims.run import Shim
 
-BACKENDS = ("opencl", "wgsl", "glsl", "cuda", "metal")
-BITS = {"opencl": 64, "wgsl": 32, "glsl": 32, "cuda": 64, "metal": 64}
+SHIMS = {
+    f"{dialect} on the shim, order {order}": Shim(dialect, order) for dialect in ("cuda", "metal") for order in (0, 1, 2)
+}
+BACKENDS = ("opencl", "wgsl", "glsl", "cuda", "metal", *SHIMS)
+BITS = {"wgsl": 32, "glsl": 32}  # 64 elsewhere
 
 
 @cache
 def told(name: str) -> dict[str, str]:
-    return dict(import_module(f"tang_verified.backends.{name}.runtime").describe())
+    return dict(runtime(name).describe())
 
 
 @pytest.fixture(params=BACKENDS)
@@ -34,12 +38,15 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 def runtime(name: str) -> Any:
-    return import_module(f"tang_verified.backends.{name}.runtime")
+    return SHIMS[name] if name in SHIMS else import_module(f"tang_verified.backends.{name}.runtime")
+
+
+def spelled(name: str, case: Case, subgroup: int | None = None) -> str:
+    return text(name.split()[0], case, runtime(name).limits().subgroup if subgroup is None else subgroup)
 
 
 def loaded(name: str, case: Case) -> Any:
-    here = runtime(name)
-    return here.load(text(name, case, here.limits().subgroup), case.plan(BITS[name]))
+    return runtime(name).load(spelled(name, case), case.plan(BITS.get(name, 64)))
 
 
 def inputs(case: Case, sizes: dict[str, int]) -> list[Array]:
@@ -131,26 +138,26 @@ def asking(case: Case, bits: int, **changes: Any) -> Plan:
 def test_too_many_threads(backend: str) -> None:
     here = runtime(backend)
     with pytest.raises(DeviceError, match=r"threads of a block: \d+ needed"):
-        here.load(text(backend, ROWS, 0), asking(ROWS, BITS[backend], threads=here.limits().threads * 2))
+        here.load(spelled(backend, ROWS, 0), asking(ROWS, BITS.get(backend, 64), threads=here.limits().threads * 2))
 
 
 def test_too_much_shared_memory(backend: str) -> None:
     here = runtime(backend)
     with pytest.raises(DeviceError, match=r"bytes of shared memory: \d+ needed"):
-        here.load(text(backend, ROWS, 0), asking(ROWS, BITS[backend], shared_bytes=here.limits().shared_bytes + 4))
+        here.load(spelled(backend, ROWS, 0), asking(ROWS, BITS.get(backend, 64), shared_bytes=here.limits().shared_bytes + 4))
 
 
 def test_a_text_that_does_not_compile(backend: str) -> None:
     here = runtime(backend)
     with pytest.raises(DeviceError, match="refuses the text"):
-        here.load(text(backend, ROWS, here.limits().subgroup).replace("sum", "+", 1), ROWS.plan(BITS[backend]))
+        here.load(spelled(backend, ROWS).replace("sum", "+", 1), ROWS.plan(BITS.get(backend, 64)))
 
 
 def test_an_entry_that_is_not_there(backend: str) -> None:
-    here, plan = runtime(backend), ROWS.plan(BITS[backend])
+    here, plan = runtime(backend), ROWS.plan(BITS.get(backend, 64))
     plan = replace(plan, launches=(replace(plan.launches[0], entry="absent"),))
     with pytest.raises(DeviceError):
-        here.load(text(backend, ROWS, here.limits().subgroup), plan)
+        here.load(spelled(backend, ROWS), plan)
 
 
 def test_an_array_too_large_for_a_binding(backend: str) -> None:
@@ -163,7 +170,7 @@ def test_an_array_too_large_for_a_binding(backend: str) -> None:
 
 def test_an_array_too_large_for_the_index_width(backend: str) -> None:
     here = runtime(backend)
-    function = here.load(text(backend, ROWS, here.limits().subgroup), ROWS.plan(32))
+    function = here.load(spelled(backend, ROWS), ROWS.plan(32))
     with pytest.raises(DeviceError, match="elements for 32-bit indices"):
         function([65536, 65536], [np.zeros((1, 1), np.float32)] * 2)
     with pytest.raises(DeviceError, match="does not fit an index of 32 bits"):
@@ -191,14 +198,14 @@ def test_what_webgpu_has_not(backend: str) -> None:
         pytest.skip(f"{backend} is not usable here: {told(backend)['usable']}")
     here, plan = runtime(backend), ROWS.plan(32)
     with pytest.raises(DeviceError, match="indices of 64 bits"):
-        here.load(text(backend, ROWS, 0), ROWS.plan(64))
+        here.load(spelled(backend, ROWS, 0), ROWS.plan(64))
     many = tuple(bound(f"x{place}", "float32", integer(1)) for place in range(here.limits().bindings))
     with pytest.raises(DeviceError, match="arrays and sizes to bind"):
-        here.load(text(backend, ROWS, 0), replace(plan, bindings=many))
+        here.load(spelled(backend, ROWS, 0), replace(plan, bindings=many))
     if backend == "wgsl":
         for dtype in ("float64", "int64"):
             with pytest.raises(DeviceError, match=f"x is {dtype}, which WGSL on .* does not store"):
-                here.load(text(backend, ROWS, 0), replace(plan, bindings=(replace(plan.bindings[0], dtype=dtype),)))
+                here.load(spelled(backend, ROWS, 0), replace(plan, bindings=(replace(plan.bindings[0], dtype=dtype),)))
 
 
 def test_opencl_texts_that_disagree_with_their_plan() -> None:
