@@ -136,6 +136,9 @@ def test_doctor() -> None:
     assert result.exit_code in (0, 1)
     for word in ("python", "z3-solver", "islpy", "cvc5", "threads"):
         assert word in result.output
+    for backend in ("opencl", "wgsl", "glsl", "cuda", "metal"):
+        (line,) = [line for line in result.output.splitlines() if f" {backend}: " in line]
+        assert line.startswith("ok ") or "run: " in line
 
 
 @pytest.mark.parametrize("command", ["audit", "explain", "diff", "assumptions", "doctor"])

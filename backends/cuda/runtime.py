@@ -1,0 +1,204 @@
+"""CUDA, compiled by NVRTC for the device found, through CuPy.
+
+    extern "C" __global__ void entry(const float *__restrict__ x, float *__restrict__ out, long long n)
+
+Arrays in the plan's order, then the sizes as `long long`; half arrays are `__half *`, bool arrays `unsigned char *`. Shared
+memory over what the text declares statically is passed as dynamic (`extern __shared__`).
+
+Arrays on the device are used where they lie, from whatever library speaks DLPack (CuPy, PyTorch, JAX); a call only puts the
+launches into a stream and returns: PyTorch's current stream if one of the arrays is PyTorch's, else CuPy's. NumPy arrays are
+copied there and back, and the call then waits.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tang_verified.backends.device import Checked, DeviceError, Limits, told
+from tang_verified.backends.launch import Plan
+from tang_verified.semantics.program import DType
+
+INSTALL = "pip install 'cupy-cuda13x[ctk]'"
+DTYPES: frozenset[DType] = frozenset(("float16", "float32", "float64", "int32", "int64", "bool"))
+OWN_FEATURES = (9, 10, 12)  # generations with instructions of their own (wgmma, tcgen05): compiled for as sm_90a, …
+DLPACK_CUDA = (2, 13)  # device types: CUDA, managed memory
+
+
+@lru_cache(maxsize=1)
+def _cupy() -> Any:
+    """CuPy, when it sees a device."""
+    try:
+        import cupy
+    except ImportError as problem:
+        raise DeviceError(f"no CuPy: {problem}; run: {INSTALL}") from problem
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as problem:
+        raise DeviceError(f"CuPy finds no NVIDIA GPU: {problem}") from problem
+    return cupy
+
+
+def limits() -> Limits:
+    """Of CuPy's current device."""
+    return _limits(_cupy().cuda.Device().id)
+
+
+@lru_cache(maxsize=16)
+def _limits(number: int) -> Limits:
+    found = _cupy().cuda.runtime.getDeviceProperties(number)
+    return Limits(
+        device=f"{found['name'].decode()} (compute capability {found['major']}.{found['minor']})",
+        threads=found["maxThreadsPerBlock"],
+        shared_bytes=found["sharedMemPerBlockOptin"],
+        subgroup=found["warpSize"],
+        dtypes=DTYPES,
+        binding_bytes=found["totalGlobalMem"],
+        blocks=found["maxGridSize"][0],
+        blocks_y=found["maxGridSize"][1],
+    )
+
+
+def architecture(capability: str) -> str:
+    """90 -> sm_90a. The letter gives the generation's own instructions; such code runs on that generation only."""
+    return f"sm_{capability}{'a' if int(capability) // 10 in OWN_FEATURES else ''}"
+
+
+def compile_text(text: str, name: str, arch: str) -> bytes:
+    """A cubin. Not by cupy.RawModule: it flushes subnormal numbers to zero, and knows no sm_90a."""
+    from cupy.cuda import nvrtc
+
+    folders = [f"-I{folder}" for folder in _include_folders()]
+    program = nvrtc.createProgram(text, f"{name}.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, (f"-arch={arch}", "-std=c++17", "-default-device", *folders))
+        cubin: bytes = nvrtc.getCUBIN(program)
+        return cubin
+    except nvrtc.NVRTCError as problem:
+        raise DeviceError(f"{name}: NVRTC refuses the text: {nvrtc.getProgramLog(program).strip() or problem}") from problem
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def _include_folders() -> list[str]:
+    """Where cuda_fp16.h is: the toolkit that CuPy found, or the headers that pip installed."""
+    import importlib.util
+    from pathlib import Path
+
+    folders = [Path(path, "include") for path in [_cupy().cuda.get_cuda_path()] if path]
+    for package in ("nvidia.cu13", "nvidia.cuda_runtime"):
+        try:
+            found = importlib.util.find_spec(package)
+        except ModuleNotFoundError:
+            continue
+        folders += [Path(path, "include") for path in (found.submodule_search_locations or ())] if found else []
+    return [str(folder) for folder in folders if (folder / "cuda_fp16.h").is_file()]
+
+
+class CudaFunction:
+    """A compiled kernel of one device. Scratch comes from CuPy's pool at each call, in the order of the stream."""
+
+    def __init__(self, checked: Checked, device: int, functions: list[Any], dynamic: list[int]) -> None:
+        self.name, self.device, self._checked = checked.plan.name, device, checked
+        self._functions, self._dynamic = functions, dynamic
+
+    def __call__(self, sizes: Sequence[int], arrays: Sequence[Any]) -> None:
+        """Run on arrays in the plan's order, scratch left out."""
+        cupy = _cupy()
+        call = self._checked.at(tuple(map(int, sizes)))
+        with cupy.cuda.Device(self.device), _stream(arrays):
+            host = [_host_view(array) for array in arrays]
+            there = [_on_device(array, view) for array, view in zip(arrays, host, strict=True)]
+            self._checked.arrays(call, [given if view is None else view for given, view in zip(there, host, strict=True)])
+            for binding, array in zip(self._checked.passed, there, strict=True):
+                if array.size and array.device.id != self.device:
+                    raise TypeError(f"{self.name}: {binding.name} is on GPU {array.device.id}, the kernel on {self.device}")
+            passed = iter(there)
+            shapes = zip(self._checked.plan.bindings, call.shapes, strict=True)
+            bound = [cupy.empty(shape, binding.dtype) if binding.scratch else next(passed) for binding, shape in shapes]
+            numbers = [np.int64(size) for size in call.sizes]
+            launches = zip(self._functions, self._dynamic, self._checked.plan.launches, call.grids, strict=True)
+            for function, dynamic, launch, grid in launches:
+                if grid is not None:
+                    function((*grid, 1), (launch.threads, 1, 1), (*bound, *numbers), shared_mem=dynamic)
+            for binding, view, array in zip(self._checked.passed, host, there, strict=True):
+                if binding.written and view is not None:
+                    array.get(out=view)
+
+
+def _stream(arrays: Sequence[Any]) -> Any:
+    """The stream that the arrays' owner works in."""
+    cupy, torch = _cupy(), sys.modules.get("torch")
+    if torch is not None and any(isinstance(array, torch.Tensor) and array.is_cuda for array in arrays):
+        return cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
+    return cupy.cuda.get_current_stream()
+
+
+def _host_view(array: Any) -> np.ndarray[Any, Any] | None:
+    """An array in the host's memory as NumPy's, on the same memory; None for one on a GPU."""
+    if isinstance(array, np.ndarray):
+        return array
+    device = getattr(array, "__dlpack_device__", None)
+    if device is None:
+        raise TypeError(f"{type(array).__name__} is no array that speaks DLPack")
+    return None if device()[0] in DLPACK_CUDA else np.from_dlpack(array)
+
+
+def _on_device(array: Any, host: np.ndarray[Any, Any] | None) -> Any:
+    cupy = _cupy()
+    if host is not None:
+        return cupy.asarray(host)
+    return array if isinstance(array, cupy.ndarray) else cupy.from_dlpack(array)
+
+
+def load(text: str, plan: Plan) -> CudaFunction:
+    """Compile a text for CuPy's current device."""
+    cupy = _cupy()
+    checked, device = Checked(plan, limits()), cupy.cuda.Device()
+    module = cupy.cuda.function.Module()
+    module.load(compile_text(text, plan.name, architecture(device.compute_capability)))
+    functions, dynamic = [], []
+    for launch in plan.launches:
+        try:
+            function = module.get_function(launch.entry)
+        except cupy.cuda.driver.CUDADriverError as problem:
+            raise DeviceError(f"{plan.name}: the text has no entry {launch.entry}: {problem}") from problem
+        attribute = cupy.cuda.driver
+        most = attribute.funcGetAttribute(attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function.ptr)
+        if launch.threads > most:
+            raise DeviceError(f"{launch.entry}: {launch.threads} threads, {most} with the registers that it takes")
+        fixed = attribute.funcGetAttribute(attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function.ptr)
+        dynamic.append(max(0, launch.shared_bytes - fixed))
+        attribute.funcSetAttribute(function.ptr, attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic[-1])
+        functions.append(function)
+    return CudaFunction(checked, device.id, functions, dynamic)
+
+
+def put(array: np.ndarray[Any, Any]) -> Any:
+    """A copy on the device: a CuPy array."""
+    return _cupy().array(array)
+
+
+def get(array: Any) -> np.ndarray[Any, Any]:
+    """A copy on the host, when all work before it in the current stream is done."""
+    out: np.ndarray[Any, Any] = array.get()
+    return out
+
+
+def finish() -> None:
+    """Wait until all work on the current device is done."""
+    _cupy().cuda.Device().synchronize()
+
+
+def describe() -> dict[str, str]:
+    """What `doctor` says of this backend."""
+    try:
+        found = limits()
+    except DeviceError as problem:
+        command = INSTALL if INSTALL in str(problem) else "nvidia-smi (it says why there is no GPU)"
+        return {"backend": "cuda", "usable": f"no; run: {command}", "problem": str(problem)}
+    return told("cuda", found, version=f"CuPy {_cupy().__version__}, CUDA {_cupy().cuda.runtime.runtimeGetVersion()}")
