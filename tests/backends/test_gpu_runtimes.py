@@ -3,6 +3,7 @@ what is refused. A runtime without a device here is skipped, with the command th
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -214,11 +215,27 @@ def test_what_webgpu_has_not(backend: str) -> None:
                 here.load(spelled(backend, ROWS, 0), replace(plan, bindings=(replace(plan.bindings[0], dtype=dtype),)))
 
 
-def test_opencl_texts_that_disagree_with_their_plan() -> None:
-    if told("opencl")["usable"] != "yes":
-        pytest.skip(f"opencl is not usable here: {told('opencl')['usable']}")
-    with pytest.raises(DeviceError, match=r"declares work-groups of \(64, 1, 1\), its plan 32 threads"):
-        runtime("opencl").load(text("opencl", MATMUL, 0), asking(MATMUL, 64, threads=32))
+@pytest.mark.parametrize("backend", ["opencl", "wgsl", "glsl"])
+def test_a_text_that_disagrees_with_its_plan(backend: str) -> None:
+    if told(backend)["usable"] != "yes":
+        pytest.skip(f"{backend} is not usable here: {told(backend)['usable']}")
+    with pytest.raises(DeviceError, match=r"declares work-?groups of \(?64.*, its plan 32 threads"):
+        runtime(backend).load(spelled(backend, MATMUL), asking(MATMUL, BITS.get(backend, 64), threads=32))
+
+
+@pytest.mark.parametrize("backend", ["opencl", "wgsl", "glsl"])
+def test_calls_from_several_threads(backend: str) -> None:
+    if told(backend)["usable"] != "yes":
+        pytest.skip(f"{backend} is not usable here: {told(backend)['usable']}")
+    function = loaded(backend, TWICE)
+
+    def right(number: int) -> bool:
+        sizes = {"n": 40 + 37 * (number % 3)}
+        given = inputs(TWICE, sizes)
+        return np.array_equal(run(function, TWICE, sizes, given)[0], TWICE.expected(*given)[0])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(right, range(24)))
 
 
 def test_cuda_architectures() -> None:
