@@ -79,6 +79,10 @@ class Checked:
         self._within("arrays and sizes to bind", len(plan.bindings) + 1, limits.bindings)
         if plan.index_bits not in limits.index_bits:
             raise DeviceError(f"{plan.name}: indices of {plan.index_bits} bits; {limits.device} takes {limits.index_bits}")
+        if plan.subgroup not in (0, limits.subgroup):
+            raise DeviceError(
+                f"{plan.name}: printed for subgroups of {plan.subgroup}; {limits.device} has {limits.subgroup or 'none'}"
+            )
         for binding in plan.bindings:
             if binding.dtype not in limits.dtypes:
                 raise DeviceError(

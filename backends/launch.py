@@ -42,10 +42,15 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that a runtime needs beside the text. `index_bits`: the width of sizes and index arithmetic in the text."""
+    """All that a runtime needs beside the text.
+
+    `index_bits`: the width of sizes and index arithmetic in the text. `subgroup`: the size of a subgroup (warp, simdgroup) that
+    the text relies on, 0 if on none.
+    """
 
     name: str
     sizes: tuple[str, ...]
     bindings: tuple[Binding, ...]
     launches: tuple[Launch, ...]
     index_bits: int = 64
+    subgroup: int = 0

@@ -43,7 +43,7 @@ def device() -> Any:
 
 @lru_cache(maxsize=1)
 def subgroup_size() -> int:
-    """As a kernel sees it (the adapter tells only a range); 0 without subgroup operations."""
+    """As a kernel sees it (the adapter tells a range; some GPUs choose for each pipeline); 0 without the operations."""
     if "subgroup" not in device().features:
         return 0
     text = """@group(0) @binding(0) var<storage, read_write> out: array<u32>;

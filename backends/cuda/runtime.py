@@ -25,7 +25,6 @@ from tang_verified.semantics.program import DType
 
 INSTALL = "pip install 'cupy-cuda13x[ctk]'"
 DTYPES: frozenset[DType] = frozenset(("float16", "float32", "float64", "int32", "int64", "bool"))
-OWN_FEATURES = (9, 10, 12)  # generations with instructions of their own (wgmma, tcgen05): compiled for as sm_90a, …
 DLPACK_CUDA = (2, 13)  # device types: CUDA, managed memory
 
 
@@ -64,18 +63,18 @@ def _limits(number: int) -> Limits:
 
 
 def architecture(capability: str) -> str:
-    """90 -> sm_90a. The letter gives the generation's own instructions; such code runs on that generation only."""
-    return f"sm_{capability}{'a' if int(capability) // 10 in OWN_FEATURES else ''}"
+    """80 -> sm_80, 90 -> sm_90a. The letter gives a generation's own instructions (wgmma); such code runs on it alone."""
+    return f"sm_{capability}{'a' if int(capability) >= 90 else ''}"
 
 
 def compile_text(text: str, name: str, arch: str) -> bytes:
     """A cubin. Not by cupy.RawModule: it flushes subnormal numbers to zero, and knows no sm_90a."""
     from cupy.cuda import nvrtc
 
-    folders = [f"-I{folder}" for folder in _include_folders()]
+    include = [f"-I{folder}" for folder in _include_folders()]
     program = nvrtc.createProgram(text, f"{name}.cu", (), ())
     try:
-        nvrtc.compileProgram(program, (f"-arch={arch}", "-std=c++17", "-default-device", *folders))
+        nvrtc.compileProgram(program, (f"-arch={arch}", "-std=c++17", "-default-device", *include))
         cubin: bytes = nvrtc.getCUBIN(program)
         return cubin
     except nvrtc.NVRTCError as problem:
@@ -96,7 +95,7 @@ def _include_folders() -> list[str]:
         except ModuleNotFoundError:
             continue
         folders += [Path(path, "include") for path in (found.submodule_search_locations or ())] if found else []
-    return [str(folder) for folder in folders if (folder / "cuda_fp16.h").is_file()]
+    return [str(folder) for folder in dict.fromkeys(folders) if (folder / "cuda_fp16.h").is_file()]
 
 
 class CudaFunction:
@@ -126,7 +125,7 @@ class CudaFunction:
                 if grid is not None:
                     function((*grid, 1), (launch.threads, 1, 1), (*bound, *numbers), shared_mem=dynamic)
             for binding, view, array in zip(self._checked.passed, host, there, strict=True):
-                if binding.written and view is not None:
+                if binding.written and view is not None and view.size:
                     array.get(out=view)
 
 
@@ -167,13 +166,13 @@ def load(text: str, plan: Plan) -> CudaFunction:
             function = module.get_function(launch.entry)
         except cupy.cuda.driver.CUDADriverError as problem:
             raise DeviceError(f"{plan.name}: the text has no entry {launch.entry}: {problem}") from problem
-        attribute = cupy.cuda.driver
-        most = attribute.funcGetAttribute(attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function.ptr)
+        driver = cupy.cuda.driver
+        most = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function.ptr)
         if launch.threads > most:
             raise DeviceError(f"{launch.entry}: {launch.threads} threads, {most} with the registers that it takes")
-        fixed = attribute.funcGetAttribute(attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function.ptr)
+        fixed = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function.ptr)
         dynamic.append(max(0, launch.shared_bytes - fixed))
-        attribute.funcSetAttribute(function.ptr, attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic[-1])
+        driver.funcSetAttribute(function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic[-1])
         functions.append(function)
     return CudaFunction(checked, device.id, functions, dynamic)
 

@@ -15,6 +15,7 @@ float16_t, bool uint. Each module passes spirv-val where that is installed.
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -53,6 +54,17 @@ def to_spirv(text: str, entry: str) -> bytes:
         return module.read_bytes()
 
 
+def _local_size(module: bytes) -> tuple[int, ...]:
+    """The threads of a block as a module declares them: OpExecutionMode main LocalSize x y z."""
+    words, place = struct.unpack(f"<{len(module) // 4}I", module), 5
+    while place < len(words):
+        length, operation = divmod(words[place], 1 << 16)
+        if operation == 16 and words[place + 2] == 17:
+            return words[place + 3 : place + 6]
+        place += length
+    return ()
+
+
 def _run(entry: str, *command: str | Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -68,7 +80,12 @@ def limits() -> Limits:
 def load(text: str, plan: Plan) -> QueuedFunction:
     """Compile a text."""
     checked = Checked(plan, limits())
-    codes = [(to_spirv(text, launch.entry), "main") for launch in plan.launches]
+    codes: list[tuple[str | bytes, str]] = []
+    for launch in plan.launches:
+        module = to_spirv(text, launch.entry)
+        if (declared := _local_size(module)) != (launch.threads, 1, 1):
+            raise DeviceError(f"{launch.entry} declares workgroups of {declared}, its plan {launch.threads} threads")
+        codes.append((module, "main"))
     # glslang puts `readonly` on the members of a block, where wgpu does not look for it
     return webgpu.load(checked, codes, read_only=False)
 

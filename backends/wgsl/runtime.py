@@ -10,6 +10,8 @@ All entry points are in one module. float16 is array<f16>, bool array<u32>; ther
 
 from __future__ import annotations
 
+import re
+
 from tang_verified.backends import webgpu
 from tang_verified.backends.device import Checked, DeviceError, Limits, told
 from tang_verified.backends.launch import Plan
@@ -29,7 +31,13 @@ def limits() -> Limits:
 
 def load(text: str, plan: Plan) -> QueuedFunction:
     """Compile a text."""
-    return webgpu.load(Checked(plan, limits()), [(text, launch.entry) for launch in plan.launches])
+    checked = Checked(plan, limits())
+    for launch in plan.launches:  # wgpu does not know of the plan: it would run with whatever the text says
+        declared = re.search(rf"@workgroup_size\(\s*(\d+)[\s,1]*\)\s*fn\s+{re.escape(launch.entry)}\b", text)
+        if declared is None or int(declared[1]) != launch.threads:
+            said = f"workgroups of {declared[1]}" if declared else "no row of threads"
+            raise DeviceError(f"{launch.entry} declares {said}, its plan {launch.threads} threads")
+    return webgpu.load(checked, [(text, launch.entry) for launch in plan.launches])
 
 
 def describe() -> dict[str, str]:

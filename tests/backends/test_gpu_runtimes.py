@@ -3,6 +3,7 @@ what is refused. A runtime without a device here is skipped, with the command th
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -17,9 +18,7 @@ from tang_verified.semantics.build import integer
 from tests.backends.gpu_cases import CASES, HALF, MATMUL, ROWS, TWICE, WIDE, Array, Case, bound, text
 from tests.shims.run import Shim
 
-SHIMS = {
-    f"{dialect} on the shim, order {order}": Shim(dialect, order) for dialect in ("cuda", "metal") for order in (0, 1, 2)
-}
+SHIMS = {f"{dialect} on the shim, order {order}": Shim(dialect, order) for dialect in ("cuda", "metal") for order in (0, 1, 2)}
 BACKENDS = ("opencl", "wgsl", "glsl", "cuda", "metal", *SHIMS)
 BITS = {"wgsl": 32, "glsl": 32}  # 64 elsewhere
 
@@ -192,6 +191,14 @@ def test_arrays_that_do_not_fit(backend: str, arrays: list[Array], message: str)
         loaded(backend, ROWS)([2, 3], arrays)
 
 
+def test_a_text_for_subgroups_of_another_size(backend: str) -> None:
+    here = runtime(backend)
+    plan = replace(ROWS.plan(BITS.get(backend, 64)), subgroup=here.limits().subgroup)
+    here.load(spelled(backend, ROWS), plan)
+    with pytest.raises(DeviceError, match="printed for subgroups of 48"):
+        here.load(spelled(backend, ROWS), replace(plan, subgroup=48))
+
+
 @pytest.mark.parametrize("backend", ["wgsl", "glsl"])
 def test_what_webgpu_has_not(backend: str) -> None:
     if told(backend)["usable"] != "yes":
@@ -208,8 +215,60 @@ def test_what_webgpu_has_not(backend: str) -> None:
                 here.load(spelled(backend, ROWS, 0), replace(plan, bindings=(replace(plan.bindings[0], dtype=dtype),)))
 
 
-def test_opencl_texts_that_disagree_with_their_plan() -> None:
-    if told("opencl")["usable"] != "yes":
-        pytest.skip(f"opencl is not usable here: {told('opencl')['usable']}")
-    with pytest.raises(DeviceError, match=r"declares work-groups of \(64, 1, 1\), its plan 32 threads"):
-        runtime("opencl").load(text("opencl", MATMUL, 0), asking(MATMUL, 64, threads=32))
+@pytest.mark.parametrize("backend", ["opencl", "wgsl", "glsl"])
+def test_a_text_that_disagrees_with_its_plan(backend: str) -> None:
+    if told(backend)["usable"] != "yes":
+        pytest.skip(f"{backend} is not usable here: {told(backend)['usable']}")
+    with pytest.raises(DeviceError, match=r"declares work-?groups of \(?64.*, its plan 32 threads"):
+        runtime(backend).load(spelled(backend, MATMUL), asking(MATMUL, BITS.get(backend, 64), threads=32))
+
+
+@pytest.mark.parametrize("backend", ["opencl", "wgsl", "glsl"])
+def test_calls_from_several_threads(backend: str) -> None:
+    if told(backend)["usable"] != "yes":
+        pytest.skip(f"{backend} is not usable here: {told(backend)['usable']}")
+    function = loaded(backend, TWICE)
+
+    def right(number: int) -> bool:
+        sizes = {"n": 40 + 37 * (number % 3)}
+        given = inputs(TWICE, sizes)
+        return np.array_equal(run(function, TWICE, sizes, given)[0], TWICE.expected(*given)[0])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(right, range(24)))
+
+
+def test_cuda_architectures() -> None:
+    assert [runtime("cuda").architecture(c) for c in ("75", "80", "90", "120")] == ["sm_75", "sm_80", "sm_90a", "sm_120a"]
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+def test_nvrtc_takes_the_texts(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVRTC needs no GPU: the compiling half of the CUDA runtime runs wherever CuPy is."""
+    cupy = pytest.importorskip("cupy")
+    monkeypatch.setattr(runtime("cuda"), "_cupy", lambda: cupy)
+    for case in CASES:
+        assert runtime("cuda").compile_text(text("cuda", case, 32), case.name, architecture)[:4] == b"\x7fELF"
+    with pytest.raises(DeviceError, match="nothing"):
+        runtime("cuda").compile_text("int x = nothing;", "t", architecture)
+
+
+def test_cuda_sees_where_an_array_lies() -> None:
+    class Elsewhere:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 0)
+
+    class Here(Elsewhere):
+        values = np.arange(3.0)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, **keywords: Any) -> Any:
+            return self.values.__dlpack__(**keywords)
+
+    view = runtime("cuda")._host_view
+    assert view(Elsewhere()) is None
+    assert np.shares_memory(view(Here()), Here.values) and view(Here.values) is Here.values
+    with pytest.raises(TypeError, match="list is no array that speaks DLPack"):
+        view([1.0])

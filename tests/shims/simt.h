@@ -5,7 +5,7 @@
 //   order              0: blocks, warps and lanes in order; 1: in reverse; else shuffled anew at every step, from this seed
 //   shared memory      lies in a linker section of its own, filled with 0xff (nan) before each block
 //   asynchronous copy  fills its target with 0xff at once, and copies when it is waited for
-//   errors             the first one ends the launch; arrays' bounds and integer overflow are the sanitizer's (below)
+//   errors             the first one ends the launch; arrays' bounds and integer overflow are the sanitizer's
 #pragma once
 #include <cmath>
 #include <cstdarg>
@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "fiber.h"
 
 #ifndef SIMT_WARP
 #define SIMT_WARP 32
@@ -54,49 +56,6 @@ inline uint64_t random_number() {
   random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
   return random_state;
 }
-
-// -- switching stacks: the callee-saved registers are pushed, the stack pointers exchanged, the registers popped
-extern "C" void simt_switch(void **save, void *load);
-#if defined(__x86_64__)
-asm(R"(
-.text
-.weak simt_switch
-simt_switch:
-  pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15
-  movq %rsp, (%rdi); movq %rsi, %rsp
-  popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp
-  ret
-)");
-inline void *first_frame(char *top, void (*start)()) {
-  void **frame = reinterpret_cast<void **>(top);
-  *--frame = nullptr, *--frame = reinterpret_cast<void *>(start);
-  for (int k = 0; k < 6; k++) *--frame = nullptr;
-  return frame;
-}
-#elif defined(__aarch64__)
-asm(R"(
-.text
-.weak simt_switch
-simt_switch:
-  sub sp, sp, #160
-  stp x19, x20, [sp, #0]; stp x21, x22, [sp, #16]; stp x23, x24, [sp, #32]; stp x25, x26, [sp, #48]
-  stp x27, x28, [sp, #64]; stp x29, x30, [sp, #80]; stp d8, d9, [sp, #96]; stp d10, d11, [sp, #112]
-  stp d12, d13, [sp, #128]; stp d14, d15, [sp, #144]
-  mov x9, sp; str x9, [x0]; mov sp, x1
-  ldp x19, x20, [sp, #0]; ldp x21, x22, [sp, #16]; ldp x23, x24, [sp, #32]; ldp x25, x26, [sp, #48]
-  ldp x27, x28, [sp, #64]; ldp x29, x30, [sp, #80]; ldp d8, d9, [sp, #96]; ldp d10, d11, [sp, #112]
-  ldp d12, d13, [sp, #128]; ldp d14, d15, [sp, #144]
-  add sp, sp, #160; ret
-)");
-inline void *first_frame(char *top, void (*start)()) {
-  void **frame = reinterpret_cast<void **>(top) - 20;
-  for (int k = 0; k < 20; k++) frame[k] = nullptr;
-  frame[11] = reinterpret_cast<void *>(start);
-  return frame;
-}
-#else
-#error "the host shim knows x86-64 and aarch64"
-#endif
 
 inline void yield(State state) {
   current->state = state;
@@ -267,13 +226,4 @@ inline const char *launch(Dim grid, unsigned count, unsigned dynamic, unsigned s
 }
 }  // namespace simt
 
-// -- what the sanitizer calls (-fsanitize=bounds,signed-integer-overflow,integer-divide-by-zero), in place of its library
-struct SimtPlace { const char *file; unsigned line, column; };
-#define SIMT_HANDLER(name, ...) \
-  extern "C" __attribute__((weak, used, visibility("hidden"))) void __ubsan_handle_##name(SimtPlace *place, ##__VA_ARGS__)
-SIMT_HANDLER(out_of_bounds, void *index) { simt::fail("line %u: index %lld is out of its array", place->line, static_cast<long long>(reinterpret_cast<intptr_t>(index))); }
-SIMT_HANDLER(add_overflow, void *, void *) { simt::fail("line %u: an integer sum overflows", place->line); }
-SIMT_HANDLER(sub_overflow, void *, void *) { simt::fail("line %u: an integer difference overflows", place->line); }
-SIMT_HANDLER(mul_overflow, void *, void *) { simt::fail("line %u: an integer product overflows", place->line); }
-SIMT_HANDLER(negate_overflow, void *) { simt::fail("line %u: an integer's negative overflows", place->line); }
-SIMT_HANDLER(divrem_overflow, void *, void *) { simt::fail("line %u: an integer division by zero", place->line); }
+#include "sanitizer.h"

@@ -13,7 +13,7 @@
 #define __constant__ static const
 #define __launch_bounds__(...)
 #define __restrict__ __restrict
-#define __align__(bytes) alignas(bytes)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((section("simt_shared")))
 #define threadIdx (simt::current->place)
 #define blockIdx (simt::block)
