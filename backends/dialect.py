@@ -19,6 +19,7 @@ class Dialect(Protocol):
     """Spellings of one language. A dialect notes which helper functions its spellings use and defines them in `source`."""
 
     name: str
+    bits: int  # of its index arithmetic
     reserved: frozenset[str]  # words that no variable may bear
 
     def reset(self) -> None:

@@ -141,7 +141,9 @@ class ScalarDialect:
             return self.choose(f"b == {zero}", zero, "a / b")
         if name in ("floordiv", "mod"):
             other = "a % b != 0 && (a < 0) != (b < 0)"
-            return f"a / b - {self.choose(other, '1', '0')}" if name == "floordiv" else f"a % b + {self.choose(other, 'b', '0')}"
+            if name == "mod":
+                return f"a % b + {self.choose(other, 'b', '0')}"
+            return f"a / b - {self.choose(other, '1', '0')}"
         return None
 
     def function(self, name: str, parameters: str, kind: Type, value: str) -> str:
@@ -182,4 +184,4 @@ class ScalarDialect:
     def splat(self, text: str, kind: Type) -> str:
         raise Unsupported(f"{self.name}: no vectors")
 
-    iota = any_lane = lane_mask = shift_lanes = lane_of = load_vector = store_vector = splat  # type: ignore[assignment]
+    iota = any_lane = lane_mask = shift_lanes = lane_of = load_vector = store_vector = splat

@@ -90,9 +90,9 @@ class _Printer(Assigns):
             raise Unsupported(f"{self.dialect.name} computes indices in {self.dialect.bits} bits")
         sizes = [self.names.take(size.name) for size in program.sizes]
         names: dict[str, Term] = {size.name: Var(text) for size, text in zip(program.sizes, sizes, strict=True)}
-        bindings = [self.bind(name, program.tensor(name).dtype, program.tensor(name).shape, name in kernel.outputs, False, names)
-                    for name in (*kernel.reads, *kernel.outputs)]  # fmt: skip
-        launches = []
+        tensors = [program.tensor(name) for name in (*kernel.reads, *kernel.outputs)]
+        bindings = [self.bind(t.name, t.dtype, t.shape, t.name in kernel.outputs, False, names) for t in tensors]
+        launches: list[list[Stmt]] = []
         for statement in kernel.body:
             if isinstance(statement, Alloc) and statement.buffer.scope == "global":
                 buffer = statement.buffer
@@ -100,10 +100,10 @@ class _Printer(Assigns):
             elif isinstance(statement, For) and statement.kind == "grid":
                 launches.append([statement])
             elif launches and not isinstance(launches[-1][0], For):
-                launches[-1].append(statement)  # type: ignore[arg-type]
+                launches[-1].append(statement)
             else:
-                launches.append([statement])  # type: ignore[list-item]
-        arrays = tuple((self.storage[b.name].variable, b.dtype, b.written) for b in bindings)  # type: ignore[union-attr]
+                launches.append([statement])
+        arrays = tuple((self.memory(b.name).variable, b.dtype, b.written) for b in bindings)
         entries, plans = [], []
         for number, body in enumerate(launches):
             name = self.names.take(kernel.name if len(launches) == 1 else f"{kernel.name}_{number}")
@@ -113,7 +113,8 @@ class _Printer(Assigns):
             held = sum(BYTES[dtype] * count for _, dtype, count in self.shared)
             plans.append(Launch(name, blocks, machine.threads, held))
             self.shared = []
-        plan = Plan(kernel.name, tuple(s.name for s in program.sizes), tuple(bindings), tuple(plans), self.dialect.bits)
+        plan = Plan(kernel.name, tuple(s.name for s in program.sizes), tuple(bindings), tuple(plans), self.dialect.bits,
+                    kernel.machine.subgroup)  # fmt: skip
         return self.dialect.module(kernel, entries), plan
 
     def bind(
@@ -218,9 +219,8 @@ class _Printer(Assigns):
             value=self.slots(statement.value), guard=self.slots(statement.guard), claim=None,
         )  # fmt: skip
         lines += self.assign(own, inside, frozenset(self.mutable)).lines
-        count = prod(extents)
-        head = "{" if count == self.kernel.machine.threads else f"if ({self.thread} < {count}) {{"
-        return [(0, head), *((level + 1, text) for level, text in lines), (0, "}")]
+        # also where all threads take part: PoCL 3.0 was seen to mix up such a block with a conditional one before it
+        return [(0, f"if ({self.thread} < {prod(extents)}) {{"), *((level + 1, text) for level, text in lines), (0, "}")]
 
     def slots(self, term: Term) -> Term:
         """Reads of a thread's own cells without the owner."""

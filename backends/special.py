@@ -24,8 +24,10 @@ def erf(dialect: Any, kind: Type) -> str:
     for c in reversed(coefficients[:-1]):
         poly = f"({c}f + {t} * {poly})"
     far = f"1.0f - {t} * exp(-a * a + {poly})"
-    near = "a * (1.12837917f + a * a * (-0.376126389f + a * a * (0.112837917f + a * a * (-0.0268661706f + a * a * (0.00522397762f"
-    near += " + a * a * (-0.000854832701f + a * a * 0.000120553327f))))))"
+    near = "0.000120553327f"
+    for c in ("-0.000854832701f", "0.00522397762f", "-0.0268661706f", "0.112837917f", "-0.376126389f", "1.12837917f"):
+        near = f"({c} + a * a * {near})"
+    near = f"a * {near}"
     signed = dialect.choose("a < 0.0f", f"-({far})", far)
     return str(dialect.choose("abs(a) < 0.5f", near, signed))
 

@@ -54,7 +54,12 @@ class CompiledKernel:
         self.program, self.backend = certified.program, backend
         self._backend = get(backend)
         self.sources: dict[str, str] = timings.measure("print", lambda: self._backend.emit(certified))
-        self._functions = timings.measure("load", lambda: self._backend.load(certified, self.sources))
+
+    @cached_property
+    def _functions(self) -> list[Any]:
+        """The kernels, loaded when they are first called: a text is printed where no device runs it."""
+        loaded: list[Any] = self.timings.measure("load", lambda: self._backend.load(self.certified, self.sources))
+        return loaded
 
     @property
     def name(self) -> str:

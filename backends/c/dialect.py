@@ -37,6 +37,7 @@ class CDialect:
     """Spells kernels in C."""
 
     name = "c"
+    bits = 64
     reserved = KEYWORDS
 
     def __init__(self) -> None:

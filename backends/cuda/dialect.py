@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
@@ -25,13 +26,15 @@ class CudaDialect(ScalarDialect):
         max min abs fabs rint size_t blockIdx threadIdx gridDim blockDim warpSize {' '.join(f + 'f' for f in FUNCTIONS.split())}
         j0 j1 jn y0 y1 yn printf block thread""".split()
     )
-    types = {"f32": "float", "f64": "double", "i64": "long long", "bool": "bool"}
-    elements = {
+    types: ClassVar = {"f32": "float", "f64": "double", "i64": "long long", "bool": "bool"}
+    elements: ClassVar = {
         "float16": "__half", "float32": "float", "float64": "double", "int32": "int", "int64": "long long",
         "bool": "unsigned char",
     }  # fmt: skip
-    functions = {**{name: name for name in FUNCTIONS.split()}, "round": "rint", "abs": "fabs"}
-    infinity = {"inf": "__int_as_float(0x7f800000)", "-inf": "__int_as_float(0xff800000)", "nan": "__int_as_float(0x7fffffff)"}
+    functions: ClassVar = {**{name: name for name in FUNCTIONS.split()}, "round": "rint", "abs": "fabs"}
+    infinity: ClassVar = {
+        "inf": "__int_as_float(0x7f800000)", "-inf": "__int_as_float(0xff800000)", "nan": "__int_as_float(0x7fffffff)",
+    }  # fmt: skip
     qualifier = "static __device__ __forceinline__ "
 
     def library(self, name: str, kind: Type) -> str:

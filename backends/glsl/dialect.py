@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
@@ -27,10 +28,14 @@ class GlslDialect(ScalarDialect):
         clamp mix step length distance dot cross normalize any all not equal main barrier block thread image sampler
         texture float16_t size""".split()
     )
-    types = {"f32": "float", "i64": "int", "bool": "bool"}
-    elements = {"float16": "float16_t", "float32": "float", "int32": "int", "bool": "uint"}
-    functions = {**{name: name for name in FUNCTIONS.split()}, "round": "roundEven", "abs": "abs", "rsqrt": "inversesqrt"}
-    infinity = {"inf": "uintBitsToFloat(0x7f800000u)", "-inf": "uintBitsToFloat(0xff800000u)", "nan": "uintBitsToFloat(0x7fc00000u)"}
+    types: ClassVar = {"f32": "float", "i64": "int", "bool": "bool"}
+    elements: ClassVar = {"float16": "float16_t", "float32": "float", "int32": "int", "bool": "uint"}
+    functions: ClassVar = {
+        **{name: name for name in FUNCTIONS.split()}, "round": "roundEven", "abs": "abs", "rsqrt": "inversesqrt",
+    }  # fmt: skip
+    infinity: ClassVar = {
+        "inf": "uintBitsToFloat(0x7f800000u)", "-inf": "uintBitsToFloat(0xff800000u)", "nan": "uintBitsToFloat(0x7fc00000u)",
+    }  # fmt: skip
     bits = 32
 
     def cast(self, text: str, kind: Type) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
@@ -25,10 +26,10 @@ class MetalDialect(ScalarDialect):
         max min abs fabs round fma clamp mix step sign select any all dot cross length distance normalize ushort uint ulong
         uchar size_t block size groups INFINITY NAN""".split()
     )
-    types = {"f32": "float", "i64": "long", "bool": "bool"}
-    elements = {"float16": "half", "float32": "float", "int32": "int", "int64": "long", "bool": "uchar"}
-    functions = {**{name: name for name in FUNCTIONS.split()}, "round": "rint", "abs": "fabs"}
-    infinity = {"inf": "INFINITY", "-inf": "(-INFINITY)", "nan": "NAN"}
+    types: ClassVar = {"f32": "float", "i64": "long", "bool": "bool"}
+    elements: ClassVar = {"float16": "half", "float32": "float", "int32": "int", "int64": "long", "bool": "uchar"}
+    functions: ClassVar = {**{name: name for name in FUNCTIONS.split()}, "round": "rint", "abs": "fabs"}
+    infinity: ClassVar = {"inf": "INFINITY", "-inf": "(-INFINITY)", "nan": "NAN"}
     qualifier = "static inline "
 
     def made(self, name: str, kind: Type) -> str | None:

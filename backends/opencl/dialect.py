@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
@@ -24,10 +25,12 @@ class OpenCLDialect(ScalarDialect):
         rint fabs abs max min mad fma mix step sign select any all dot cross length distance normalize degrees radians clamp
         INFINITY NAN half2 get block thread printf pipe""".split()
     )
-    types = {"f32": "float", "f64": "double", "i64": "long", "bool": "bool"}
-    elements = {"float16": "half", "float32": "float", "float64": "double", "int32": "int", "int64": "long", "bool": "uchar"}
-    functions = {**{name: name for name in FUNCTIONS.split()}, "round": "rint", "abs": "fabs"}
-    infinity = {"inf": "INFINITY", "-inf": "(-INFINITY)", "nan": "NAN"}
+    types: ClassVar = {"f32": "float", "f64": "double", "i64": "long", "bool": "bool"}
+    elements: ClassVar = {
+        "float16": "half", "float32": "float", "float64": "double", "int32": "int", "int64": "long", "bool": "uchar",
+    }  # fmt: skip
+    functions: ClassVar = {**{name: name for name in FUNCTIONS.split()}, "round": "rint", "abs": "fabs"}
+    infinity: ClassVar = {"inf": "INFINITY", "-inf": "(-INFINITY)", "nan": "NAN"}
     qualifier = "static inline "
 
     def load(self, dtype: DType, array: str, offset: str, kind: Type) -> str:

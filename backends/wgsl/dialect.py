@@ -4,6 +4,7 @@ made from bits that it cannot see at compile time, and looked for in bits."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
@@ -33,9 +34,9 @@ class WgslDialect(ScalarDialect):
         throw trait try type typedef typeid typename typeof union unless unorm unsafe unsized use using varying virtual
         volatile wgsl where with writeonly yield""".split()
     )
-    types = {"f32": "f32", "i64": "i32", "bool": "bool"}
-    elements = {"float16": "f16", "float32": "f32", "int32": "i32", "bool": "u32"}
-    functions = {**{name: name for name in FUNCTIONS.split()}, "abs": "abs", "rsqrt": "inverseSqrt"}
+    types: ClassVar = {"f32": "f32", "i64": "i32", "bool": "bool"}
+    elements: ClassVar = {"float16": "f16", "float32": "f32", "int32": "i32", "bool": "u32"}
+    functions: ClassVar = {**{name: name for name in FUNCTIONS.split()}, "abs": "abs", "rsqrt": "inverseSqrt"}
     bits = 32
 
     def declare(self, kind: Type, name: str, value: str | None, constant: bool = False) -> str:
@@ -89,8 +90,9 @@ class WgslDialect(ScalarDialect):
         if any("float16" in (dtype for _, dtype, _ in (*e.arrays, *e.shared)) for e in entries):
             lines.insert(0, "enable f16;")
         arrays, sizes = entries[0].arrays, entries[0].sizes
-        lines += [f"@group(0) @binding({k}) var<storage, {'read_write' if written else 'read'}> {name}: array<{self.element(dtype)}>;"
-                  for k, (name, dtype, written) in enumerate(arrays)]  # fmt: skip
+        for k, (name, dtype, written) in enumerate(arrays):
+            access = "read_write" if written else "read"
+            lines.append(f"@group(0) @binding({k}) var<storage, {access}> {name}: array<{self.element(dtype)}>;")
         lines += [f"@group(0) @binding({len(arrays)}) var<storage, read> size: array<i32>;", *self.helpers()]
         for entry in entries:
             lines += [f"var<workgroup> {name}: array<{self.element(dtype)}, {count}>;" for name, dtype, count in entry.shared]

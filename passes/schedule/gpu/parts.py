@@ -21,7 +21,7 @@ from tang_verified.passes.schedule.target import Target
 from tang_verified.semantics.build import iadd, imul
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Kind, Loop, Stmt
 from tang_verified.semantics.program import DType
-from tang_verified.semantics.terms import TRUE, Axis, Const, Fold, Op, Read, Term, Var, children, sort_of, substitute
+from tang_verified.semantics.terms import TRUE, Axis, Const, Fold, Op, Read, Sort, Term, Var, children, sort_of, substitute
 
 
 def in_parts(statement: Assign, target: Target, names: Names, dtype: DType) -> list[Stmt]:
@@ -101,7 +101,7 @@ def _joined(
     while group * group < lanes and group > 1:
         group *= 2
     if group > 1:
-        loops, index = _fresh(statement, names)
+        loops, _ = _fresh(statement, names)
         second, outer, inner = names.fresh("part"), names.fresh("y"), names.fresh("k")
         for k, _ in enumerate(fold.body):
             place = tuple(Var(loop.axis.name) for loop in loops)
@@ -144,7 +144,8 @@ def _bare(fold: Fold) -> Term:
 
 
 def _held(fold: Fold, k: int, dtype: DType) -> DType:
-    return {"real": dtype, "int": "int64", "bool": "bool"}[sort_of(fold.monoid.identity[k])]  # type: ignore[return-value]
+    held: dict[Sort, DType] = {"real": dtype, "int": "int64", "bool": "bool"}
+    return held[sort_of(fold.monoid.identity[k])]
 
 
 def _name(stem: str, k: int) -> str:

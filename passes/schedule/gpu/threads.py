@@ -1,8 +1,8 @@
 """A tile program of one worker, dealt to the threads of a block.
 
-    acc[4 rb + ru, 16 cv + cl] := acc[…] + Σ_k x[4 rb + ru, k] y[k, cv, cl]          rb < 16, ru < 4 [unroll], cv < 4 [unroll], cl < 16 [lane]
-    ->
-    acc[rb, cl, ru, cv] := acc[rb, cl, ru, cv] + Σ_k …                               rb, cl [thread]; acc : register of 2
+    acc[4 rb + ru, 16 cv + cl] := acc[…] + Σ_k x[4 rb + ru, k] y[k, cv, cl]
+        for rb < 16, ru < 4 [unroll], cv < 4 [unroll], cl < 16 [lane]
+    ->  acc[rb, cl, ru, cv] := acc[rb, cl, ru, cv] + Σ_k …       rb, cl [thread]; acc : register of 2
     x, y : shared, their copies dealt to all threads, barriers between
 
 1. folds over lanes become partial folds (`parts.py`);
@@ -25,7 +25,19 @@ from tang_verified.passes.schedule.target import Target
 from tang_verified.semantics.build import canonical, iadd, imul
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, For, Kernel, Kind, Loop, Machine, Stmt
 from tang_verified.semantics.program import BYTES, DType
-from tang_verified.semantics.terms import ZERO, Axis, Const, Fold, Op, Read, Term, Var, children, free_vars, reads, rebuild, substitute
+from tang_verified.semantics.terms import (
+    ZERO,
+    Axis,
+    Const,
+    Read,
+    Term,
+    Var,
+    children,
+    free_vars,
+    reads,
+    rebuild,
+    substitute,
+)
 
 Cut = tuple[int, int | None]  # extent of a part of a loop, and the owner digit that it is (None: a slot), least first
 SLOTS = 256  # registers of a thread that a buffer may take
@@ -223,7 +235,7 @@ class _Distribution:
         kinds = tuple((name, "seq" if kind == "lane" else kind) for name, kind in statement.fold_kinds)
         return Assign(
             loops, statement.target, index, change.term(statement.value), change.term(statement.guard), kinds, claim
-        )  # type: ignore[arg-type]
+        )
 
     def _claim(self, name: str, claim: Claim) -> Claim:
         """A claim on a spread buffer, over (owners, slots)."""
@@ -425,6 +437,3 @@ def _names(kernel: Kernel) -> set[str]:
 
     block(kernel.body)
     return out
-
-
-__all__ = ["Fold", "Op", "distribute"]
