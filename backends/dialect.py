@@ -58,6 +58,9 @@ class Dialect(Protocol):
     def shift_lanes(self, text: str, by: int, kind: Type) -> str:
         """Lane l of the result is lane l + by; what comes into the upper lanes does not matter."""
 
+    def exchange(self, text: str, step: int, kind: Type) -> str:
+        """The value of the thread whose number in the subgroup differs by the bit `step`."""
+
     def lane_of(self, text: str, lane: str, kind: Type) -> str:
         """One lane of a vector, as a scalar."""
 

@@ -6,6 +6,7 @@
 
 All folds of a statement over equal axes run in one loop nest (in a micro-kernel: one for each unrolled cell). Axes that
 are copied out take partial states of their own if that fits in the registers, else they continue the same state.
+A fold axis over the threads of a subgroup: each holds the state of its own element, and they exchange states in a butterfly.
 Joining neighbours first (shifts by 1, 2, 4, …) keeps the order of the lanes; to change the order of anything else, as
 partial states inside a loop do, the monoid must be commutative, otherwise such an axis runs as a plain loop.
 """
@@ -107,6 +108,8 @@ class Folds(Expressions):
                     if constant and constant > 1 and constant & (constant - 1) == 0 and free and ordered and last
                     else "seq"
                 )
+            elif kind == "thread":
+                pass
             elif kind == "unroll" and constant is None:
                 raise Unsupported(f"unrolled fold axis with extent {extent}: only a constant can be copied out")
             elif kind != "unroll":
@@ -120,8 +123,11 @@ class Folds(Expressions):
         axes = self._axes(folds[0], context)
         own = 0
         copied: dict[str, int] = {}
+        spread = 1
         for before, axis in zip(folds[0].axes, axes, strict=True):
-            if kind_of(axis) == "lane":
+            if kind_of(axis) == "thread":
+                spread *= _number(axis.extent)
+            elif kind_of(axis) == "lane":
                 own = _number(axis.extent)
             elif kind_of(axis) == "unroll":
                 copied[before.name] = _number(axis.extent)
@@ -137,7 +143,7 @@ class Folds(Expressions):
             running.append(Running(fold, started, copied))
         self._nest([(a.name, b) for a, b in zip(folds[0].axes, axes, strict=True)], {}, running, context)
         for run in running:
-            for component, value in enumerate(self._finish(run, own, context)):
+            for component, value in enumerate(self._finish(run, own, spread, context)):
                 key = Fold(run.fold.monoid, run.fold.axes, run.fold.guard, run.fold.body, component)
                 context.scope.memo[key, context.conditions] = value
         context.scope.holds_reads |= not all(self.safe(part) for fold in distinct for part in children(fold))
@@ -167,6 +173,8 @@ class Folds(Expressions):
                 lane = Lane(self.names.take("lane"), _number(extent))
                 self.reach[lane.name] = lane.width
                 self._nest(rest, {**values, name: Var(lane.name)}, running, context._replace(lane=lane))
+            case "thread":
+                self._nest(rest, {**values, name: Var(self.lane_variable)}, running, context)
             case _:
                 inner = [canonical(substitute(a.extent, values)) for _, a in rest if kind_of(a) == "seq"]
                 with self.loop(extent, "k", context, inner) as (variable, there):
@@ -219,8 +227,8 @@ class Folds(Expressions):
             return [self.expression(terms[0], context)]
         return [self.value(term, context) for term in terms]
 
-    def _finish(self, run: Running, own: int, context: Context) -> list[Value]:
-        """The copies joined pairwise, then the lanes."""
+    def _finish(self, run: Running, own: int, spread: int, context: Context) -> list[Value]:
+        """The copies joined pairwise, then the lanes; then what the `spread` threads of a subgroup hold, as a butterfly."""
         states = run.states
         while len(states) > 1:
             pairs = [states[k : k + 2] for k in range(0, len(states), 2)]
@@ -233,6 +241,12 @@ class Folds(Expressions):
         if own:
             one = [Value(self.dialect.lane_of(v.text, "0", v.type), v.type._replace(width=1)) for v in state]
             state = [self.name(context.scope, v) for v in one]
+        step = 1
+        while step < spread:
+            state = [self.name(context.scope, value) for value in state]
+            theirs = [self.name(context.scope, v._replace(text=self.dialect.exchange(v.text, step, v.type))) for v in state]
+            state = self._joined(run.fold, state, theirs, context)
+            step *= 2
         return state
 
     def _joined(self, fold: Fold, left: list[Value], right: list[Value], context: Context) -> list[Value]:

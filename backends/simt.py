@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Protocol
 
-from tang_verified.backends.assign import Assigns
+from tang_verified.backends.assign import Assigns, Cell
 from tang_verified.backends.dialect import Dialect, Unsupported
 from tang_verified.backends.launch import Binding, Launch, Plan
 from tang_verified.backends.names import Names
@@ -44,6 +44,9 @@ class Entry:
 class SimtDialect(Dialect, Protocol):
     """What a language of GPU kernels spells beside expressions."""
 
+    subgroup: int  # threads that a schedule may rely on to be one subgroup; 0: none
+    asynchronous: bool  # copies to shared memory can go on by themselves
+
     def index(self, name: str, value: str) -> str:
         """A constant integer's declaration."""
 
@@ -55,6 +58,15 @@ class SimtDialect(Dialect, Protocol):
 
     def barrier(self) -> str:
         """All threads of the block meet, and see what was written to shared arrays."""
+
+    def copy(self, dtype: DType, target: str, offset: str, source: str, place: str, condition: str | None) -> str:
+        """An element's copy that goes on by itself; zero where the condition fails, and then nothing is read."""
+
+    def commit(self) -> str:
+        """The copies so far are a group."""
+
+    def wait(self, keep: int) -> str:
+        """Wait until at most `keep` groups are pending."""
 
     def module(self, kernel: Kernel, entries: Sequence[Entry]) -> str:
         """The whole text: helpers, then the entry points."""
@@ -83,6 +95,7 @@ class _Printer(Assigns):
         self.mutable: set[str] = set()
         self.shared: list[tuple[str, DType, int]] = []
         self.owners: dict[str, int] = {}
+        self.copying = False
 
     def print(self) -> tuple[str, Plan]:
         kernel, program = self.kernel, self.kernel.program
@@ -177,6 +190,10 @@ class _Printer(Assigns):
                     lines += self.for_loop(statement, names)
                 case Barrier():
                     lines.append((0, self.dialect.barrier()))
+                case Commit() if self.dialect.asynchronous:
+                    lines.append((0, self.dialect.commit()))
+                case Wait(keep) if self.dialect.asynchronous:
+                    lines.append((0, self.dialect.wait(keep)))
                 case Commit() | Wait():
                     pass  # a copy that is done at once is done in time
                 case _:
@@ -213,14 +230,33 @@ class _Printer(Assigns):
                 lines.append((0, self.dialect.index(fresh := self.names.take("rest"), f"{rest} / {extent}")))
                 rest = fresh
             inside[loops[place].axis.name] = Var(variable)
+            if place == len(loops) - 1:
+                self.lane_variable = variable
         own = replace(
             statement, loops=tuple(loop for loop in statement.loops if loop.kind != "thread"),
             index=statement.index[self.owners.get(statement.target, 0) :],
             value=self.slots(statement.value), guard=self.slots(statement.guard), claim=None,
         )  # fmt: skip
+        self.copying = statement.asynchronous and self.dialect.asynchronous
         lines += self.assign(own, inside, frozenset(self.mutable)).lines
         # also where all threads take part: PoCL 3.0 was seen to mix up such a block with a conditional one before it
         return [(0, f"if ({self.thread} < {prod(extents)}) {{"), *((level + 1, text) for level, text in lines), (0, "}")]
+
+    def _joint(self, target: str, cells: list[Cell], context: Context) -> None:
+        """A copy that goes on by itself names its source; it has no value to compute."""
+        if not self.copying:
+            super()._joint(target, cells, context)
+            return
+        place = self.memory(target)
+        for index, value, _ in cells:
+            condition = None
+            if isinstance(value, Op) and value.name == "select":
+                condition, value = self.value(value.args[0], context).text, value.args[1]
+            if not isinstance(value, Read):
+                raise Unsupported(f"{target}: only an element of an array is copied asynchronously")
+            source = self.memory(value.tensor)
+            offset, there = self.integer(place.offset(index), context), self.integer(source.offset(value.index), context)
+            context.scope.add(self.dialect.copy(place.dtype, place.variable, offset, source.variable, there, condition))
 
     def slots(self, term: Term) -> Term:
         """Reads of a thread's own cells without the owner."""

@@ -158,6 +158,9 @@ class CDialect:
         self.type(Type("bool", kind.width, int(mask[1:3])))
         return f"TV_SHUFFLE({text}, {mask}, {lanes})"
 
+    def exchange(self, text: str, step: int, kind: Type) -> str:
+        raise NotImplementedError("a CPU has no threads of a subgroup")
+
     def lane_of(self, text: str, lane: str, kind: Type) -> str:
         return f"-{text}[{lane}]" if kind.kind == "bool" else f"{text}[{lane}]"
 

@@ -9,9 +9,20 @@ from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
 from tang_verified.semantics.kernel import Kernel
-from tang_verified.semantics.program import DType
+from tang_verified.semantics.program import BYTES, DType
 
 FUNCTIONS = """exp log log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan erf floor ceil pow"""
+
+COPY = """static __device__ __forceinline__ void cp_async_BYTES(void *to, const void *from) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], BYTES;" :: "r"(address), "l"(from) : "memory");
+}"""
+COMMIT = """static __device__ __forceinline__ void cp_async_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}"""
+WAIT = """template <int keep> static __device__ __forceinline__ void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" :: "n"(keep) : "memory");
+}"""
 
 
 class CudaDialect(ScalarDialect):
@@ -35,6 +46,8 @@ class CudaDialect(ScalarDialect):
     infinity: ClassVar = {
         "inf": "__int_as_float(0x7f800000)", "-inf": "__int_as_float(0xff800000)", "nan": "__int_as_float(0x7fffffff)",
     }  # fmt: skip
+    subgroup = 32
+    asynchronous = True
     qualifier = "static __device__ __forceinline__ "
 
     def library(self, name: str, kind: Type) -> str:
@@ -53,6 +66,21 @@ class CudaDialect(ScalarDialect):
 
     def thread_index(self) -> str:
         return "threadIdx.x"
+
+    def exchange(self, text: str, step: int, kind: Type) -> str:
+        return f"__shfl_xor_sync(0xffffffffu, {text}, {step})"
+
+    def copy(self, dtype: DType, target: str, offset: str, source: str, place: str, condition: str | None) -> str:
+        name = self.need(f"cp_async_{BYTES[dtype]}", COPY.replace("BYTES", str(BYTES[dtype])))
+        if condition is None:
+            return f"{name}(&{target}[{offset}], &{source}[{place}]);"
+        return f"if ({condition}) {name}(&{target}[{offset}], &{source}[{place}]); else {target}[{offset}] = 0;"
+
+    def commit(self) -> str:
+        return f"{self.need('cp_async_commit', COMMIT)}();"
+
+    def wait(self, keep: int) -> str:
+        return f"{self.need('cp_async_wait', WAIT)}<{keep}>();"
 
     def barrier(self) -> str:
         return "__syncthreads();"

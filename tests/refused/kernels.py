@@ -560,7 +560,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "two iterations write one cell",
         "max_pool",
         "race",
-        store(lambda s: (For(Axis("r", Const(2)), "thread", (s,)),)),
+        store(lambda s: (For(Axis("r", Const(2)), "grid", (s,)),)),
         "no-race/",
     ),
     Mutant("written twice", "clip", "race", store(_twice_over), "no-race/"),

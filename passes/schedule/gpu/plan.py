@@ -15,6 +15,8 @@ TILES = ((64, 32, 256), (64, 16, 256), (32, 32, 128), (32, 16, 128), (16, 16, 64
 
 def gpu_kernel(program: Program, d: Def, target: Target, choice: Choice) -> Kernel:
     """The first tile size whose buffers fit in shared memory. Raises `LookupError` if none does."""
+    if target.subgroup and target.threads % target.subgroup:
+        target = replace(target, subgroup=0)
     if choice.style != "tiled" or not Planner(program, d, target, choice).tiles():
         return _fitting(distribute(Planner(program, d, target, choice).kernel(), target), target)
     for rows, tile, threads in TILES:

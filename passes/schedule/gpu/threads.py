@@ -20,6 +20,7 @@ from tang_verified.passes.schedule.analysis import all_folds
 from tang_verified.passes.schedule.gpu.barriers import with_barriers
 from tang_verified.passes.schedule.gpu.digits import Digit, constant, deal, digits
 from tang_verified.passes.schedule.gpu.parts import in_parts
+from tang_verified.passes.schedule.gpu.pipeline import pipelined
 from tang_verified.passes.schedule.lower import Names
 from tang_verified.passes.schedule.target import Target
 from tang_verified.semantics.build import canonical, iadd, imul
@@ -92,6 +93,11 @@ class _Distribution:
                 dropped = next(r for r in reversed(_touched(statement)) if r in self.layouts)
                 del self.layouts[dropped]
         body = self._rewrite(body)
+        if self.target.asynchronous:
+            known = {name: self.kernel.program.tensor(name) for name in self.kernel.reads}
+            body = pipelined(body, known, self.names)
+            self.shared = {a.buffer.name for a in _allocs(body) if a.buffer.scope == "shared"}
+            self.bytes = sum(_bytes(a.buffer) for a in _allocs(body) if a.buffer.scope == "shared")
         return with_barriers(body, frozenset(self.shared))
 
     # -- 1 ------------------------------------------------------------------------------------------------------------
@@ -180,21 +186,18 @@ class _Distribution:
     def _alloc(self, statement: Alloc) -> Alloc:
         buffer = statement.buffer
         dtype: DType = "int32" if buffer.dtype == "int64" and self.target.index_bits == 32 else buffer.dtype
+        if buffer.owners:
+            return statement
         if buffer.name in self.layouts:
             layout = self.layouts[buffer.name]
             owners = [d for p in layout.places for d in p if d.thread]
             slots = [d for p in layout.places for d in p if not d.thread]
             shape = tuple(Const(d.extent) for d in (*owners, *slots))
             return Alloc(Buffer(buffer.name, dtype, shape, "register", len(owners)), statement.claim)
-        size = BYTES[dtype]
-        for extent in buffer.shape:
-            value = constant(canonical(extent))
-            if value is None:
-                raise LookupError(f"buffer {buffer.name} has an extent that is known only when the kernel runs")
-            size *= value
+        shared = Buffer(buffer.name, dtype, buffer.shape, "shared")
         self.shared.add(buffer.name)
-        self.bytes += size
-        return Alloc(Buffer(buffer.name, dtype, buffer.shape, "shared"), statement.claim)
+        self.bytes += _bytes(shared)
+        return Alloc(shared, statement.claim)
 
     def _assign(self, statement: Assign) -> Assign:
         cuts = self._cuts(statement) or {}
@@ -363,6 +366,16 @@ def _with_claim(statement: Assign, put: dict[str, Term], names: Names) -> Assign
     own = {i.name: names.fresh("x") for i in statement.index if isinstance(i, Var)}
     said = substitute(statement.value, {old: Var(new) for old, new in own.items()})
     return replace(statement, claim=Claim(tuple(own.values()), said))
+
+
+def _bytes(buffer: Buffer) -> int:
+    size = BYTES[buffer.dtype]
+    for extent in buffer.shape:
+        value = constant(canonical(extent))
+        if value is None:
+            raise LookupError(f"buffer {buffer.name} has an extent that is known only when the kernel runs")
+        size *= value
+    return size
 
 
 def _allocs(body: tuple[Stmt, ...]) -> list[Alloc]:
