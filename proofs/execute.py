@@ -86,7 +86,7 @@ class Frame:
     loops: tuple[For, ...]
     scope: Scope
     ranges: Ranges
-    thread: Term = ZERO
+    thread: Term | None = ZERO  # none: a unit's, all lanes together
 
 
 class Execution:
@@ -99,7 +99,7 @@ class Execution:
         self.outputs: dict[str, list[Write]] = {name: [] for name in kernel.outputs}
         self.tensors: dict[str, Tensor] = {name: self.program.tensor(name) for name in kernel.reads}
         self.threads = Threads(ledger, kernel)
-        self.shared_bytes = 0
+        self.shared_bytes = self.widest = 0
 
     def run(self) -> None:
         """Discharge every obligation of the kernel or raise `Refused` (`IllFormed` for what is no kernel at all)."""
@@ -160,9 +160,7 @@ class Execution:
         if buffer.dtype not in SORTS or buffer.scope not in get_args(BufferScope):
             raise IllFormed(f"buffer {buffer.name}: {buffer.dtype} {buffer.scope}")
         arrays = (*self.tensors.values(), *map(self.program.tensor, self.outputs))
-        widest = max((BYTES[t.dtype] for t in arrays if SORTS[t.dtype] == "real"), default=0)
-        if SORTS[buffer.dtype] == "real" and BYTES[buffer.dtype] < widest:
-            raise self.ledger.refuse("width/real", f"{buffer.name} is narrower than the arrays of the kernel", "disproved")
+        self.widest = max((BYTES[t.dtype] for t in arrays if SORTS[t.dtype] == "real"), default=0)
         self.threads.check_owners(buffer)
         bound = 1
         for extent in buffer.shape:
@@ -256,6 +254,7 @@ class Execution:
         self._kinds(statement)
         buffer = self.cells[statement.target].buffer if statement.target in self.cells else None
         self.threads.check_copy(statement, buffer, self.tensors)
+        self.threads.check_unit(statement, {name: cell.buffer for name, cell in self.cells.items()})
         ranges = frame.ranges.all_over(self.ledger, axes)
         inner = replace(frame, scope=frame.scope.over(axes), ranges=ranges, thread=self.threads.number(statement))
         guard = self.resolve(statement.guard, inner, statement)
@@ -286,6 +285,10 @@ class Execution:
         cell = self.cells[statement.target]
         if SORTS[cell.buffer.dtype] != sort_of(value):
             raise IllFormed(f"{statement.target} holds {cell.buffer.dtype}, the value is {sort_of(value)}")
+        bytes_ = BYTES[cell.buffer.dtype]
+        if SORTS[cell.buffer.dtype] == "real" and bytes_ < self.widest and not self._exact(statement.value, bytes_):
+            why = f"{statement.target} is narrower than the arrays of the kernel, and given more than their elements"
+            raise self.ledger.refuse("width/real", why, "disproved")
         if cell.buffer.dtype == "int32":
             frame.ranges.fits_int32(self.ledger, value, {t.name for t in self.tensors.values() if t.dtype == "int32"})
         self._in_box(statement.target, cell.buffer.shape, index, frame)
@@ -329,6 +332,19 @@ class Execution:
             raise IllFormed(f"{statement.target}: an index that is not its own axes needs a claim")
         fresh = {name: Var(self.ledger.fresh(name)) for name in plain}
         cell.content = Claim(tuple(fresh[name].name for name in plain), substitute(value, dict(fresh)))
+
+    def _exact(self, value: Term, width: int) -> bool:
+        """Whether a value is an element of an array or buffer of at most this width, or zero, or an infinity."""
+        match value:
+            case Read(name, _, "real"):
+                dtype = self.cells[name].buffer.dtype if name in self.cells else self.tensors[name].dtype
+                return BYTES[dtype] <= width
+            case Const(number):
+                return number == 0 or isinstance(number, str)
+            case Op("select", (_, a, b)) | Op("max" | "min", (a, b)):
+                return self._exact(a, width) and self._exact(b, width)
+            case _:
+                return False
 
     def _rest_stays(self, cell: Cell, claim: Claim, index: tuple[Term, ...], fixed: list[int], scope: Scope) -> None:
         """Where the statement fixes a place of the index, other cells keep what they hold."""

@@ -13,7 +13,7 @@ folds themselves over the prefix of the tiles done so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tang_verified.passes.schedule.analysis import Contraction, depends, has_special, inner_folds, key, renamed
@@ -89,6 +89,7 @@ class Group:
         self.current: dict[Term, str] = {}
         self.padded: dict[str, Term] = {}  # tile buffers that hold this value outside the fold's domain
         self.scale = ""
+        self.dtypes: Mapping[str, DType] = {}  # of the program's tensors
 
     def start_at(self, first: Term) -> None:
         """Skip tiles at the start."""
