@@ -254,7 +254,7 @@ def _step(table: Decoder, data: Any, what: str) -> Step:
 
 
 def _kernel(table: Decoder, data: Any, program: Program, what: str) -> Kernel:
-    d = dict(fields(data, ("name", "reads", "outputs", "body", "notes", "program", "ieee"), what))
+    d = dict(fields(data, ("name", "reads", "outputs", "body", "notes", "machine", "program", "ieee"), what))
     for key in ("program", "ieee"):
         text(d.pop(key), f"{what}.{key}")
     return table.kernel(d, program, what)

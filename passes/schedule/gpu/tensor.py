@@ -104,7 +104,7 @@ def _steps(
              number(mine, (("wn", unit.columns * wide), ("ni", unit.columns), ("t", 2), ("p", 1))))  # fmt: skip
     fragments = product(
         unit, Operand(state.buffer, (), ()), Operand(a_name, lanes, (Var(mine["mi"]),)),
-        Operand(b_name, lanes, (Var(mine["ni"]),)), digits, axes,  # type: ignore[arg-type]
+        Operand(b_name, lanes, (Var(mine["ni"]),)), digits, axes,
     )  # fmt: skip
     assert isinstance(fragments, Op)
     value = Op("add", (Read(state.buffer, index, "real"), fragments.args[1]))
