@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.expressions import Expressions
 from tang_verified.backends.fold_names import kind_of
 from tang_verified.backends.scopes import Conditions, Context, Lane, Value
+from tang_verified.backends.whole import Whole, find_whole
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.terms import (
     FALSE,
@@ -54,6 +56,19 @@ class Running:
         for name, extent in self.copied.items():
             number = number * extent + _number(values[name])
         return number
+
+
+class Task(NamedTuple):
+    """One copy's contribution to a fold: state := combine(state, body) if the guard holds."""
+
+    fold: Fold
+    state: list[Value]
+    guard: Term
+    body: list[Term]
+
+    def under(self, whole: Whole) -> Task:
+        """The same where the conditions hold."""
+        return self._replace(guard=whole.within(self.guard), body=[whole.within(part) for part in self.body])
 
 
 class Folds(Expressions):
@@ -154,42 +169,68 @@ class Folds(Expressions):
 
     def _nest(self, axes: list[tuple[str, Axis]], values: dict[str, Term], running: list[Running], context: Context) -> None:
         """The remaining axes around the body, in order."""
-        if not axes:
-            self._body(running, values, context)
+        loops = [kind_of(axis) == "seq" for _, axis in axes]
+        if not any(loops):
+            self._step(axes, values, running, context)
             return
         (name, axis), rest = axes[0], axes[1:]
         extent = canonical(substitute(axis.extent, values))
-        match kind_of(axis):
-            case "unroll":
-                for k in range(_number(extent)):
-                    self._nest(rest, {**values, name: Const(k)}, running, context)
-            case "lane":
-                lane = Lane(self.names.take("lane"), _number(extent))
-                self.reach[lane.name] = lane.width
-                self._nest(rest, {**values, name: Var(lane.name)}, running, context._replace(lane=lane))
-            case _:
-                inner = [canonical(substitute(a.extent, values)) for _, a in rest if kind_of(a) == "seq"]
-                with self.loop(extent, "k", context, inner) as (variable, there):
-                    self._nest(rest, {**values, name: Var(variable)}, running, there)
+        if kind_of(axis) == "unroll":
+            for k in range(_number(extent)):
+                self._nest(rest, {**values, name: Const(k)}, running, context)
+            return
+        inner = [canonical(substitute(a.extent, values)) for _, a in rest if kind_of(a) == "seq"]
+        with self.loop(extent, "k", context, inner) as (variable, there):
+            self._nest(rest, {**values, name: Var(variable)}, running, there)
 
-    def _body(self, running: list[Running], values: dict[str, Term], context: Context) -> None:
-        """state := combine(state, body), where the guard holds."""
-        tasks: list[tuple[Running, Term, list[Term]]] = []
+    def _step(self, axes: list[tuple[str, Axis]], values: dict[str, Term], running: list[Running], context: Context) -> None:
+        """The copies and lanes of one step of the loops: unmasked if their conditions hold on all lanes of all copies."""
+        copies = [values]
+        for name, axis in axes:
+            extent = _number(axis.extent)
+            if kind_of(axis) == "lane":
+                context = context._replace(lane=Lane(self.names.take("lane"), extent))
+                self.reach[context.lane.name] = extent
+                copies = [{**copy, name: Var(context.lane.name)} for copy in copies]
+            else:
+                copies = [{**copy, name: Const(k)} for copy in copies for k in range(extent)]
+        steps = [self._tasks(running, copy) for copy in copies]
+        guards = [task.guard for step in steps for task in step]
+        bodies = [part for step in steps for task in step for part in task.body]
+        whole = find_whole(guards, bodies, context.lane, self.uses, self.safe) if context.lane else None
+        if whole is None:
+            for step in steps:
+                self._body(step, context)
+            return
+        with context.scope.block(f"if ({self.value(whole.test, context._replace(lane=None)).text})", conditional=True) as inner:
+            for step in steps:
+                self._body([task.under(whole) for task in step], context._replace(scope=inner))
+        with context.scope.block("else", conditional=True) as inner:
+            for step in steps:
+                self._body(step, context._replace(scope=inner))
+
+    def _tasks(self, running: list[Running], values: dict[str, Term]) -> list[Task]:
+        """What each fold adds to its state in one copy."""
+        tasks: list[Task] = []
         for run in running:
             guard = canonical(substitute(run.fold.guard, values))
             if guard != FALSE:
-                tasks.append((run, guard, [canonical(substitute(part, values)) for part in run.fold.body]))
-        self.prepare([part for _, guard, body in tasks if guard == TRUE for part in body], context)
-        for run, guard, body in tasks:
-            state = run.states[run.copy(values)]
+                body = [canonical(substitute(part, values)) for part in run.fold.body]
+                tasks.append(Task(run.fold, run.states[run.copy(values)], guard, body))
+        return tasks
+
+    def _body(self, tasks: list[Task], context: Context) -> None:
+        """state := combine(state, body), where the guard holds."""
+        self.prepare([part for task in tasks if task.guard == TRUE for part in task.body], context)
+        for fold, state, guard, body in tasks:
             if guard == TRUE:
-                self._combine(run.fold, state, body, context, None)
+                self._combine(fold, state, body, context, None)
             elif context.lane is not None and context.lane.name in self.uses(guard):
                 inside = context._replace(conditions=(*context.conditions, guard))
-                self._combine(run.fold, state, body, inside, self.value(guard, context))
+                self._combine(fold, state, body, inside, self.value(guard, context))
             else:
                 with context.scope.block(f"if ({self.value(guard, context).text})", conditional=True) as inner_scope:
-                    self._combine(run.fold, state, body, context._replace(scope=inner_scope), None)
+                    self._combine(fold, state, body, context._replace(scope=inner_scope), None)
 
     def _combine(self, fold: Fold, state: list[Value], body: list[Term], context: Context, mask: Value | None) -> None:
         self.prepare(body, context)
