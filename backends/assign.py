@@ -76,21 +76,19 @@ class Assigns(Folds):
     def _cells(self, target: str, cells: list[Cell], context: Context) -> None:
         if not cells:
             return
-        if all(guard == TRUE for _, _, guard in cells):
-            self._joint(target, cells, context)
-            return
-        lane = context.lane
-        varies = lane is not None and any(lane.name in self.uses(guard) for _, _, guard in cells)
-        folds = len(cells) > 1 and any(_has_fold(value) for _, value, _ in cells)
-        guards = [guard for _, _, guard in cells]
-        whole = find_whole(guards, [], lane, self.uses, self.safe) if varies or folds else None
+        guards, values = [guard for _, _, guard in cells], [value for _, value, _ in cells]
+        unguarded = all(guard == TRUE for guard in guards)
+        separate = self._joint if unguarded else self._each
+        folds = not unguarded and len(cells) > 1 and any(_has_fold(value) for value in values)
+        whole = find_whole(guards, values, context.lane, self.uses, self.safe) if context.lane or folds else None
         if whole is None:
-            self._each(target, cells, context)
+            separate(target, cells, context)
             return
+        within = [(index, whole.within(value), TRUE) for index, value, _ in cells]
         with context.scope.block(f"if ({self.value(whole.test, context._replace(lane=None)).text})", conditional=True) as inner:
-            self._joint(target, cells, context._replace(scope=inner))
+            self._joint(target, within, context._replace(scope=inner))
         with context.scope.block("else", conditional=True) as inner:
-            self._each(target, cells, context._replace(scope=inner))
+            separate(target, cells, context._replace(scope=inner))
 
     def _joint(self, target: str, cells: list[Cell], context: Context) -> None:
         """All cells at once, unguarded."""
