@@ -117,8 +117,7 @@ def _exp(kind: Type, v: str, m: str) -> str:
   const {v} t = x * {inverse} + {magic}, n = t - {magic}; /* n: the nearest integer */
   const {v} r = (x - n * {ln2[0]}) - n * {ln2[1]};
   {v} p;
-  {horner(COEFFICIENTS["exp", kind.kind], "r", f)}
-  p = (p * r * r + r) + 1;
+  {horner(("1.0", "1.0", *COEFFICIENTS["exp", kind.kind]), "r", f)}
 {scale}}}"""
 
 
