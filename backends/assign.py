@@ -84,7 +84,7 @@ class Assigns(Folds):
         if whole is None:
             separate(target, cells, context)
             return
-        within = [(index, whole.within(value), TRUE) for index, value, _ in cells]
+        within: list[Cell] = [(index, whole.within(value), TRUE) for index, value, _ in cells]
         with context.scope.block(f"if ({self.value(whole.test, context._replace(lane=None)).text})", conditional=True) as inner:
             self._joint(target, within, context._replace(scope=inner))
         with context.scope.block("else", conditional=True) as inner:

@@ -4,6 +4,9 @@
                                                 for (k …) { s0 = s0 + load(a + 16*k); }
                                                 s0 = s0 + lanes of s0 shifted by 1, 2, 4, 8;  const float t = s0[0];
 
+Where a step's conditions can be tested as a whole (see whole.py), the step is printed twice: unmasked, and masked for the
+ragged end.
+
 All folds of a statement over equal axes run in one loop nest (in a micro-kernel: one for each unrolled cell). Axes that
 are copied out take partial states of their own if that fits in the registers, else they continue the same state.
 Joining neighbours first (shifts by 1, 2, 4, …) keeps the order of the lanes; to change the order of anything else, as
@@ -12,15 +15,14 @@ partial states inside a loop do, the monoid must be commutative, otherwise such 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
 
 from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.expressions import Expressions
 from tang_verified.backends.fold_names import kind_of
+from tang_verified.backends.fold_states import Running, Task, number
 from tang_verified.backends.scopes import Conditions, Context, Lane, Value
-from tang_verified.backends.whole import Whole, find_whole
+from tang_verified.backends.whole import find_whole
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.terms import (
     FALSE,
@@ -40,35 +42,6 @@ from tang_verified.semantics.terms import (
 
 Group = tuple[int, tuple[Axis, ...], tuple[Axis, ...], Conditions, bool]  # folds that can share a loop nest
 STATES = 16  # the most partial states that copies of a fold axis may open
-
-
-@dataclass
-class Running:
-    """A fold being computed: accumulator variables by copy and field."""
-
-    fold: Fold
-    states: list[list[Value]]
-    copied: dict[str, int]  # the axes whose copies have states of their own
-
-    def copy(self, values: dict[str, Term]) -> int:
-        """The number of the copy, counted along the copied axes."""
-        number = 0
-        for name, extent in self.copied.items():
-            number = number * extent + _number(values[name])
-        return number
-
-
-class Task(NamedTuple):
-    """One copy's contribution to a fold: state := combine(state, body) if the guard holds."""
-
-    fold: Fold
-    state: list[Value]
-    guard: Term
-    body: list[Term]
-
-    def under(self, whole: Whole) -> Task:
-        """The same where the conditions hold."""
-        return self._replace(guard=whole.within(self.guard), body=[whole.within(part) for part in self.body])
 
 
 class Folds(Expressions):
@@ -137,9 +110,9 @@ class Folds(Expressions):
         copied: dict[str, int] = {}
         for before, axis in zip(folds[0].axes, axes, strict=True):
             if kind_of(axis) == "lane":
-                own = _number(axis.extent)
+                own = number(axis.extent)
             elif kind_of(axis) == "unroll":
-                copied[before.name] = _number(axis.extent)
+                copied[before.name] = number(axis.extent)
         copies = prod(copied.values())
         distinct = {Fold(f.monoid, f.axes, f.guard, f.body, 0): None for f in folds}
         states = copies * sum(len(fold.body) for fold in distinct)
@@ -176,7 +149,7 @@ class Folds(Expressions):
         (name, axis), rest = axes[0], axes[1:]
         extent = canonical(substitute(axis.extent, values))
         if kind_of(axis) == "unroll":
-            for k in range(_number(extent)):
+            for k in range(number(extent)):
                 self._nest(rest, {**values, name: Const(k)}, running, context)
             return
         inner = [canonical(substitute(a.extent, values)) for _, a in rest if kind_of(a) == "seq"]
@@ -187,11 +160,11 @@ class Folds(Expressions):
         """The copies and lanes of one step of the loops: unmasked if their conditions hold on all lanes of all copies."""
         copies = [values]
         for name, axis in axes:
-            extent = _number(axis.extent)
+            extent = number(axis.extent)
             if kind_of(axis) == "lane":
-                context = context._replace(lane=Lane(self.names.take("lane"), extent))
-                self.reach[context.lane.name] = extent
-                copies = [{**copy, name: Var(context.lane.name)} for copy in copies]
+                lane = Lane(self.names.take("lane"), extent)
+                self.reach[lane.name], context = extent, context._replace(lane=lane)
+                copies = [{**copy, name: Var(lane.name)} for copy in copies]
             else:
                 copies = [{**copy, name: Const(k)} for copy in copies for k in range(extent)]
         steps = [self._tasks(running, copy) for copy in copies]
@@ -326,12 +299,6 @@ def _inner(fold: Fold) -> frozenset[Fold]:
 
     walk(fold)
     return frozenset(found)
-
-
-def _number(extent: Term) -> int:
-    if not isinstance(extent, Const) or not isinstance(extent.value, int):
-        raise Unsupported(f"axis of extent {extent} cannot be copied out or spread over lanes: its extent must be a constant")
-    return extent.value
 
 
 def _replace(term: Term, values: dict[Term, Term]) -> Term:
