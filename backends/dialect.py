@@ -79,8 +79,8 @@ class Dialect(Protocol):
     def loop(self, axis: str, extent: str, unroll: bool = False) -> str:
         """The head of a loop 0 <= axis < extent."""
 
-    def grid(self, depth: int) -> list[str]:
-        """What stands in front of a nest of `depth` loops whose iterations may run at once, inside a `region`."""
+    def grid(self, extents: Sequence[str]) -> list[str]:
+        """What stands in front of a nest of loops whose iterations may run at once, inside a `region`."""
 
     def region(self) -> list[str]:
         """The head of the block that parallel workers run, up to its opening brace."""
