@@ -8,7 +8,7 @@ Each buffer's content is a term in its own index, over the program's tensors and
     out[4 i + r, c] := acc[r, c]                       shown: P(E) = the definition of out at [4 i + r, c]
 
 Obligations, by name: `stage/…` a buffer is read where it is defined; `in-bounds/…`; `carried/…` loop invariants;
-`value/…` what is written is what the definition (or the buffer's claim) says; `cover/…` every cell is written;
+`reachable/…` a loop is entered and a statement runs, for some sizes and data; `value/…` what is written is what the definition (or the buffer's claim) says; `cover/…` every cell is written;
 `no-race/…` no two iterations, of any loop, write one cell (buffers of parallel instances are their own, so this is all
 that instances share); `capacity/…`; `width/…` index arithmetic stays within 64 bits.
 """
@@ -27,7 +27,7 @@ from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Claim, For, Kernel, Kind, Stmt
 from tang_verified.semantics.kernel import Scope as BufferScope
 from tang_verified.semantics.program import BYTES, SORTS, Tensor, check_read
-from tang_verified.semantics.sets import is_affine
+from tang_verified.semantics.sets import is_affine, usable
 from tang_verified.semantics.terms import (
     FALSE,
     TRUE,
@@ -178,6 +178,7 @@ class Execution:
                 raise self.ledger.refuse("stage/defined", f"{carried.buffer} is carried but never set", "disproved")
             self._same_content("carried/entry", cell, cell.content, at(carried.claim, loop.axis.name, Const(0)), frame.scope)
         inner = Frame((*frame.loops, loop), frame.scope.over((loop.axis,)), frame.ranges.over(self.ledger, loop.axis))
+        self.equality.reachable(f"reachable/{loop.axis.name}", inner.scope)
         for carried in loop.carried:
             self.cells[carried.buffer].content = carried.claim
         self.block(loop.body, inner)
@@ -216,6 +217,7 @@ class Execution:
         inner = replace(frame, scope=frame.scope.over(axes), ranges=ranges)
         guard = self.resolve(statement.guard, inner, statement)
         inner = replace(inner, scope=inner.scope.given(guard))
+        self.equality.reachable(f"reachable/{statement.target}", inner.scope)
         value = self.resolve(statement.value, inner, statement)
         index = tuple(canonical(self.resolve(i, inner, statement)) for i in statement.index)
         write = Write(
@@ -318,8 +320,12 @@ class Execution:
                 twin = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in second.axes}
                 there = tuple(substitute(f, dict(twin)) for f in second.facts)
                 meet = tuple(Op("eq", (i, substitute(m, dict(twin)))) for i, m in zip(first.index, second.index, strict=True))
-                same = conj(*(Op("eq", (Var(a.name), twin[a.name])) for a in first.axes)) if first is second else FALSE
-                self.ledger.holds(f"no-race/{name}", (*scope.facts, *first.facts, *there, *meet), same)
+                both = (*first.facts, *there, *meet)
+                if first is second:
+                    same = conj(*(Op("eq", (Var(a.name), twin[a.name])) for a in first.axes))
+                    self.ledger.holds(f"no-race/{name}", (*scope.facts, *both), same)
+                else:
+                    self.ledger.holds(f"no-race/{name}", scope.facts, Op("not", (conj(*usable(both)),)))
 
     def _in_box(self, name: str, shape: tuple[Term, ...], index: tuple[Term, ...], frame: Frame) -> None:
         if len(index) != len(shape):

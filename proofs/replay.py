@@ -4,7 +4,8 @@
 
 Nobody is believed. What the file says was proved is not looked at until the checker has found, stated and discharged every
 obligation itself; then a recorded obligation that is missing, extra or altered is a finding, like a digest, a link of the
-chain, an axiom or a source text that does not match. A solver named "cvc5" must refute every statement, the integer ones
+chain, an axiom or a source text that does not match. The models alone are taken from the file, and evaluated: a model is
+good if it makes every hypothesis true, whoever found it. A solver named "cvc5" must refute every statement, the integer ones
 too, from its SMT-LIB text (Z3 and isl then only guide the search: their yes counts for nothing without cvc5's).
 """
 
@@ -29,6 +30,7 @@ Verdict: TypeAlias = Literal["proved", "disproved", "unproved", "error", "mismat
 EXITS: dict[str, int] = {
     "proved": 0, "disproved": 1, "mismatch": 1, "unproved": 3, "error": 3, "missing": 3, "unreadable": 4, "bad call": 2,
 }  # fmt: skip
+SOLVERLESS = ("structure", "model")
 WORST = (2, 1, 4, 3, 0)  # the exit code of several findings: the first of these that one of them has
 
 
@@ -92,7 +94,8 @@ def audit_text(
     if data.broken:
         return Report(file, solver, tuple(findings), 0, data, None, notes)
     try:
-        certified = certify(data.traced, data.steps, data.kernels, solver)
+        models = {r.statement: data.models[r.model] for r in data.obligations if r.model in data.models}
+        certified = certify(data.traced, data.steps, data.kernels, solver, models)
     except Refused as refusal:
         findings.append(_refusal(refusal, file))
     except IllFormed as problem:
@@ -203,13 +206,14 @@ def _obligations(data: CertificateData, certified: Certified, file: str) -> list
                 message = "proved here, absent in the file" if verdict == "missing" else "in the file, but nothing asks for it"
             step, _, rest = place.partition("/")
             out.append(Finding(file, step, rest, name, verdict, message))  # type: ignore[arg-type]
-    shown = {(o.place, o.name, text_digest(o.statement)) for o in certified.obligations if o.prover == "structure"}
+    shown = {(o.place, o.name, text_digest(o.statement)): o for o in certified.obligations}
     for r in data.obligations:
-        structural = (r.place, r.name, r.statement) in shown
-        if structural != (r.prover == "structure") or structural != (r.trust == "checked"):
+        o = shown.get((r.place, r.name, r.statement))
+        unlike = o is not None and ((r.prover in SOLVERLESS) != (o.prover in SOLVERLESS) or r.trust != o.trust)
+        if o is not None and (unlike or r.model != o.model):
             step, _, rest = r.place.partition("/")
-            message = f"prover {r.prover}, trust {r.trust} is not how it is shown"
-            out.append(Finding(file, step, rest, r.name, "mismatch", message))
+            how = f"prover {r.prover}, trust {r.trust}" if unlike else f"the model {r.model[:16]}…"
+            out.append(Finding(file, step, rest, r.name, "mismatch", f"{how} is not how it is shown"))
     for name in sorted({r.statement for r in data.obligations} ^ set(data.statements)):
         message = f"statement {name[:16]}… has no text, or no obligation uses it"
         out.append(Finding(file, "certificate", "", "statement", "missing", message))
