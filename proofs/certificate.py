@@ -48,8 +48,8 @@ from tang_verified.semantics.terms import IllFormed, at_path, put_path
 
 FORMAT = "tang_verified certificate 1"
 PARTS = (
-    "axioms", "conventions", "kernels", "models", "nodes", "obligations", "result", "rounding", "sources", "statements", "steps",
-    "traced", "traffic",
+    "axioms", "conventions", "kernels", "models", "nodes", "obligations", "result", "rounding", "sources", "statements",
+    "steps", "traced", "traffic",
 )  # fmt: skip
 PROVERS = ("structure", "model", "isl", "z3", "cvc5", "isl+cvc5", "z3+cvc5")
 CONVENTIONS = (

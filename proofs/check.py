@@ -61,7 +61,7 @@ def certify(
 ) -> Certified:  # fmt: skip
     """Discharge every obligation, or raise `Refused` or `IllFormed`. `recorded`: an audit's models (see `Models`)."""
     check_program(traced)
-    ledger = Ledger(traced, solver, recorded)
+    ledger = Ledger(traced, solver, recorded or {})
     check_bounds(ledger, traced)
     check_monoids(ledger, traced)
     program = traced

@@ -22,7 +22,6 @@ from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.meaning import Encoder, any_of, less, negate, same
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
-    FALSE,
     MAX,
     MIN,
     TRUE,

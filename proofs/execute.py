@@ -7,10 +7,11 @@ Each buffer's content is a term in its own index, over the program's tensors and
       acc[r, c] := acc[r, c] + Σ_k x[r, k] y[k, c]     content = P(t) + Σ_k …            (reads are replaced by contents)
     out[4 i + r, c] := acc[r, c]                       shown: P(E) = the definition of out at [4 i + r, c]
 
-Obligations, by name: `stage/…` a buffer is read where it is defined; `in-bounds/…`; `carried/…` loop invariants;
-`reachable/…` a loop is entered and a statement runs, for some sizes and data; `value/…` what is written is what the definition (or the buffer's claim) says; `cover/…` every cell is written;
-`no-race/…` no two iterations, of any loop, write one cell (buffers of parallel instances are their own, so this is all
-that instances share); `capacity/…`; `width/…` index arithmetic stays within 64 bits.
+Obligations, by name: `reachable/…` a loop is entered, a statement runs, for some sizes and data; `stage/…` a buffer is
+read where it is defined; `in-bounds/…`; `carried/…` loop invariants; `value/…` what is written is what the definition (or
+the buffer's claim) says; `cover/…` every cell is written; `no-race/…` no two iterations, of any loop, write one cell
+(buffers of parallel instances are their own, so this is all that instances share); `capacity/…`; `width/…` index
+arithmetic stays within 64 bits.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from tang_verified.semantics.kernel import Scope as BufferScope
 from tang_verified.semantics.program import BYTES, SORTS, Tensor, check_read
 from tang_verified.semantics.sets import is_affine, usable
 from tang_verified.semantics.terms import (
-    FALSE,
     TRUE,
     Axis,
     Const,

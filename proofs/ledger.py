@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeAlias
 import z3
 
 from tang_verified.proofs.models import Models
+from tang_verified.proofs.propose_model import Unknown
 from tang_verified.semantics import sets
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.exact import Model, NoModel, hypotheses
@@ -85,7 +86,7 @@ class Ledger:
 
     program: Program
     solver: Solver = "z3"
-    recorded: Mapping[str, Model] | None = None  # an audit's: models by the digests of statements; None: to be found
+    recorded: Mapping[str, Model] = field(default_factory=dict)  # an audit's: models by the digests of statements
     place: str = "program"
     obligations: list[Obligation] = field(default_factory=list)
     axioms: dict[str, None] = field(default_factory=dict)
@@ -228,9 +229,9 @@ class Ledger:
                 continue
             try:
                 model = self.models.of(o.statement)
-            except NoModel as problem:
-                verdict: Verdict = "disproved" if str(problem).startswith("it ") else "unproved"
-                raise Refused(f"{o.name}/hypotheses", o.place, verdict, str(problem)) from None
+            except (NoModel, Unknown) as problem:
+                verdict: Verdict = "disproved" if isinstance(problem, NoModel) and self.recorded else "unproved"
+                raise Refused(f"{o.name}/hypotheses", o.place, verdict, f"no model of them: {problem}") from None
             if model:
                 self.obligations[number] = replace(o, model=model)
                 continue

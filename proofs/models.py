@@ -2,7 +2,7 @@
 
     statement  ->  its hypotheses  ->  a model that makes each of them true, or: contradictory
 
-A model is found by `propose_model` (untrusted) or comes with a certificate (not believed either); `semantics/exact.py`
+A model is found by `propose_model.py` (untrusted) or comes with a certificate (not believed either); `semantics/exact.py`
 evaluates the hypotheses at it. Equal hypotheses have one model, named by the digest of its contents.
 """
 
@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from tang_verified.proofs.propose_model import Unknown, propose_model
+from tang_verified.proofs.propose_model import Proposer
 from tang_verified.proofs.strict_json import digest
-from tang_verified.semantics.exact import Exact, Hypotheses, Model, NoModel, Table, Value, hypotheses
+from tang_verified.semantics.exact import ROOTS, Exact, Hypotheses, Model, Table, Value, hypotheses
 from tang_verified.semantics.serial import RATIONAL, BadData, fields, items, whole
 from tang_verified.semantics.surds import Surd, squarefree, total
 
@@ -25,32 +25,29 @@ POINTS = 1000  # of a table
 
 
 class Models:
-    """The models of one ledger's hypotheses. `recorded`: a certificate's, by the digest of the statement they are for."""
+    """The models of one ledger's hypotheses. `recorded`: a certificate's, by the digest of the statement they are for;
+    what has none there is looked for, and the audit then finds that the file lacks it."""
 
-    def __init__(self, recorded: Mapping[str, Model] | None = None) -> None:
+    def __init__(self, recorded: Mapping[str, Model]) -> None:
         self.recorded = recorded
-        self.exact = Exact()
+        self.exact, self.proposer = Exact(), Proposer()
         self.known: dict[Hypotheses, str] = {}
         self.data: dict[str, Any] = {}  # digest -> model, spelled
 
     def of(self, statement: str) -> str:
-        """The digest of a model of the statement's hypotheses; "" when Z3 finds them contradictory; else `NoModel`."""
+        """The digest of a model of the statement's hypotheses; "" when Z3 finds them contradictory. Raises `NoModel`
+        for a model that is none, `Unknown` where none is found."""
         given = hypotheses(statement)
         if given not in self.known:
             self.known[given] = self._find(given, statement)
         return self.known[given]
 
     def _find(self, given: Hypotheses, statement: str) -> str:
-        model = None if self.recorded is None else self.recorded.get(hashlib.sha256(statement.encode()).hexdigest())
+        model = self.recorded.get(hashlib.sha256(statement.encode()).hexdigest())
         if model is None:
-            try:
-                model = propose_model(given)
-            except Unknown as problem:
-                raise NoModel(f"no model of its hypotheses is found: {problem}") from None
-            if model is None:
-                return ""
-            if self.recorded is not None:
-                raise NoModel("no model of its hypotheses is recorded, and they are not contradictory")
+            model = self.proposer.model(given)
+        if model is None:
+            return ""
         data = spell(model)
         name = digest(data)
         self.exact.check(given, model, name)
@@ -101,6 +98,6 @@ def _read(data: Any, what: str) -> Value:
 
 def _read_surd(data: list[Any], what: str) -> Value:
     parts = {whole(n, what): _read(c, what) for n, c in (items(pair, what, 2) for pair in data)}
-    if not all(squarefree(n) and isinstance(c, Fraction) for n, c in parts.items()):
+    if len(parts) > ROOTS or not all(squarefree(n) and isinstance(c, Fraction) for n, c in parts.items()):
         raise BadData(f"{what}: expected rational multiples of roots of squarefree numbers")
     return total(parts)  # type: ignore[arg-type]

@@ -1,7 +1,4 @@
-"""A model of some hypotheses, by Z3 from their text alone. Nothing is believed of it: `semantics/exact.py` evaluates it.
-
-In a context of its own, so that the model does not depend on what this process asked Z3 before: equal texts, equal models.
-"""
+"""A model of some hypotheses, by Z3 from their text. Nothing is believed of it: `semantics/exact.py` evaluates it."""
 
 from __future__ import annotations
 
@@ -17,34 +14,40 @@ BUDGET = 10_000_000  # Z3's resource units
 
 
 class Unknown(ValueError):
-    """Z3 finds neither a model nor that there is none."""
+    """Neither a model is found, nor that there is none."""
 
 
-def propose_model(given: Hypotheses) -> Model | None:
-    """A model; None when Z3 says that there is none; else `Unknown`."""
-    solver = z3.Solver(ctx=z3.Context())
-    solver.set("rlimit", BUDGET)
-    solver.from_string(given.text)
-    answer = solver.check()
-    if answer == z3.unsat:
-        return None
-    if answer != z3.sat:
-        raise Unknown(f"Z3 answers unknown ({solver.reason_unknown()})")
-    model = solver.model()
-    found: dict[str, Value | Table] = {}
-    for line in given.declarations:  # Z3 says nothing of what does not matter
-        _, name, domain, result = parse(line)
-        nothing: Value = SORTS[str(result)][0](0)
-        found[str(name)] = Table({}, nothing) if domain else nothing
-    for d in model.decls():
-        value = model[d]
-        if isinstance(value, z3.FuncInterp):
-            entries = [value.entry(k) for k in range(value.num_entries())]
-            at = {tuple(_value(e.arg_value(n)) for n in range(e.num_args())): _value(e.value()) for e in entries}
-            found[d.name()] = Table(at, _value(value.else_value()))
-        else:
-            found[d.name()] = _value(value)
-    return found
+class Proposer:
+    """Z3 in a context of its own: its models do not depend on what else this process asked."""
+
+    def __init__(self) -> None:
+        self.context = z3.Context()
+
+    def model(self, given: Hypotheses) -> Model | None:
+        """A model; None when Z3 says that there is none; else `Unknown`."""
+        solver = z3.Solver(ctx=self.context)
+        solver.set("rlimit", BUDGET)
+        solver.from_string(given.text)
+        answer = solver.check()
+        if answer == z3.unsat:
+            return None
+        if answer != z3.sat:
+            raise Unknown(f"Z3 answers unknown ({solver.reason_unknown()})")
+        found: dict[str, Value | Table] = {}
+        for line in given.declarations:  # Z3 says nothing of what does not matter
+            _, name, domain, result = parse(line)
+            nothing: Value = SORTS[str(result)][0](0)
+            found[str(name)] = Table({}, nothing) if domain else nothing
+        model = solver.model()
+        return {**found, **{d.name(): _meaning(model[d]) for d in model.decls()}}
+
+
+def _meaning(found: Any) -> Value | Table:
+    if not isinstance(found, z3.FuncInterp):
+        return _value(found)
+    rows = (found.entry(k) for k in range(found.num_entries()))
+    at = {tuple(_value(row.arg_value(n)) for n in range(row.num_args())): _value(row.value()) for row in rows}
+    return Table(at, _value(found.else_value()))
 
 
 def _value(value: Any) -> Value:

@@ -30,7 +30,6 @@ Verdict: TypeAlias = Literal["proved", "disproved", "unproved", "error", "mismat
 EXITS: dict[str, int] = {
     "proved": 0, "disproved": 1, "mismatch": 1, "unproved": 3, "error": 3, "missing": 3, "unreadable": 4, "bad call": 2,
 }  # fmt: skip
-SOLVERLESS = ("structure", "model")
 WORST = (2, 1, 4, 3, 0)  # the exit code of several findings: the first of these that one of them has
 
 
@@ -172,6 +171,10 @@ def _sources(data: CertificateData, sources: Mapping[str, str] | None, file: str
     return out
 
 
+def _by(prover: str) -> str:
+    return prover if prover in ("structure", "model") else "solver"
+
+
 def _compare(data: CertificateData, certified: Certified, file: str) -> list[Finding]:
     """What the file records against what was proved just now."""
     out = _obligations(data, certified, file)
@@ -209,11 +212,18 @@ def _obligations(data: CertificateData, certified: Certified, file: str) -> list
     shown = {(o.place, o.name, text_digest(o.statement)): o for o in certified.obligations}
     for r in data.obligations:
         o = shown.get((r.place, r.name, r.statement))
-        unlike = o is not None and ((r.prover in SOLVERLESS) != (o.prover in SOLVERLESS) or r.trust != o.trust)
-        if o is not None and (unlike or r.model != o.model):
-            step, _, rest = r.place.partition("/")
-            how = f"prover {r.prover}, trust {r.trust}" if unlike else f"the model {r.model[:16]}…"
-            out.append(Finding(file, step, rest, r.name, "mismatch", f"{how} is not how it is shown"))
+        if o is None:
+            continue
+        step, _, rest = r.place.partition("/")
+        if (r.trust, _by(r.prover)) != (o.trust, _by(o.prover)):
+            message = f"prover {r.prover}, trust {r.trust} is not how it is shown: {o.prover}, {o.trust}"
+            out.append(Finding(file, step, rest, r.name, "mismatch", message))
+        elif o.model and r.model not in data.models:
+            message = f"the model of its hypotheses, {o.model[:16]}…, is not recorded"
+            out.append(Finding(file, step, rest, r.name, "missing", message))
+        elif r.model != o.model:
+            message = f"the model {r.model[:16]}… is not what the file has under that name"
+            out.append(Finding(file, step, rest, r.name, "mismatch", message))
     for name in sorted({r.statement for r in data.obligations} ^ set(data.statements)):
         message = f"statement {name[:16]}… has no text, or no obligation uses it"
         out.append(Finding(file, "certificate", "", "statement", "missing", message))

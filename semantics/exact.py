@@ -3,8 +3,8 @@
     (declare-fun i.n () Int) (assert (<= 1 i.n)) (assert (not (< 0 i.n)))     at {"i.n": 3}:     1 <= 3 holds
 
 The hypotheses are all assertions but the last, the negated goal. A model gives each declared name a value of its sort (an
-int, a bool, a `Fraction` or sum of square roots), or a finite table with a value for everything else: any such table is a function, and a model of
-the axioms' instances that are among the hypotheses. A division by 0 is 0, as a model of SMT-LIB's total functions may have it.
+int, a bool, a `Fraction` or sum of square roots), or a finite table with a value for everything else. The instances of
+axioms are hypotheses like others. A division by 0 is 0, as a model of SMT-LIB's total functions may have it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from math import floor
 from typing import Any, TypeAlias
 
 from tang_verified.semantics.surds import Surd
 
 Value: TypeAlias = int | bool | Fraction | Surd
-Form: TypeAlias = "str | tuple[Form, ...]"
+Form: TypeAlias = Any  # a token, or a tuple of forms
 TOKEN = re.compile(r"[()]|[^\s()]+")
 NUMERAL = re.compile(r"[0-9]+(\.[0-9]+)?")
 SORTS: dict[str, tuple[type, ...]] = {"Int": (int,), "Real": (Fraction, Surd), "Bool": (bool,)}
 BITS = 1 << 16  # of a numerator or denominator: a product of products may not fill the memory
+ROOTS = 64  # that are added up in one number
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,11 @@ class Exact:
                 fine.add(line)
         for line in given.assertions:
             if line not in fine:
-                if evaluate(self._parse(line)[1], model, {}) is not True:
+                try:
+                    holds = evaluate(self._parse(line)[1], model, {})
+                except RecursionError:
+                    raise NoModel(f"too deep to be evaluated: {line[:200]}") from None
+                if holds is not True:
                     raise NoModel(f"it falsifies {line[:200]}")
                 fine.add(line)
 
@@ -140,7 +146,9 @@ def evaluate(form: Form, model: Model, local: Mapping[str, Value]) -> Value:
             return any(evaluate(part, model, local) for part in rest)
         case "=>":
             return not evaluate(rest[0], model, local) or evaluate(rest[1], model, local)
-    return _operation(str(head), [evaluate(part, model, local) for part in rest], model)
+    if not isinstance(head, str) or not rest:
+        raise NoModel(f"no exact meaning for {str(form)[:60]}")
+    return _operation(head, [evaluate(part, model, local) for part in rest], model)
 
 
 def _operation(head: str, values: Sequence[Any], model: Model) -> Value:
@@ -159,9 +167,8 @@ def _operation(head: str, values: Sequence[Any], model: Model) -> Value:
         case "-":
             return -a if len(values) == 1 else _small(a - sum(values[2:], values[1]))
         case "*":
-            for factor in values[1:]:
-                a = _small(a * factor)
-            return a  # type: ignore[no-any-return]
+            product: Value = reduce(lambda x, y: _small(x * y), values)
+            return product
         case "/" if len(values) == 2 and isinstance(b, Fraction):
             return _small(a * (1 / b)) if b else Fraction(0)
         case "div" if len(values) == 2:  # as SMT-LIB: 0 <= a - b (a div b) < |b|
@@ -178,8 +185,9 @@ def _operation(head: str, values: Sequence[Any], model: Model) -> Value:
     raise NoModel(f"no exact meaning for {head[:60]} of {len(values)}")
 
 
-def _small(value: Any) -> Any:
+def _small(value: Any) -> Value:
     numbers = [c for _, c in value.parts] if isinstance(value, Surd) else [value]
-    if any(c.numerator.bit_length() > BITS or c.denominator.bit_length() > BITS for c in numbers):
-        raise NoModel(f"a number of more than {BITS} bits")
-    return value
+    if len(numbers) > ROOTS or any(c.numerator.bit_length() > BITS or c.denominator.bit_length() > BITS for c in numbers):
+        raise NoModel(f"a number of more than {BITS} bits, or {ROOTS} roots")
+    small: Value = value
+    return small
