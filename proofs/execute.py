@@ -92,6 +92,7 @@ class Execution:
         self.cells: dict[str, Cell] = {}
         self.outputs: dict[str, list[Write]] = {name: [] for name in kernel.outputs}
         self.tensors: dict[str, Tensor] = {name: self.program.tensor(name) for name in kernel.reads}
+        self.idle = False  # an output has no element, whatever the sizes: then statements need not run
 
     def run(self) -> None:
         """Discharge every obligation of the kernel or raise `Refused` (`IllFormed` for what is no kernel at all)."""
@@ -100,12 +101,24 @@ class Execution:
         check_names((self.kernel.name, *self.kernel.reads, *self.kernel.outputs), "kernel")
         for name in self.kernel.outputs:
             self.program.definition(name)  # an input is no output
+            self.idle |= self._never(name)
         scope = Scope(self.ledger.base)
         self.block(self.kernel.body, Frame((), scope, Ranges.of(self.program.sizes)))
         for name, writes in self.outputs.items():
             self.ledger.place = f"kernel {self.kernel.name}/{name}"
             tensor = self.program.tensor(name)
             self._covered(name, tensor.shape, writes, scope)
+
+    def _never(self, name: str) -> bool:
+        """Whether the output is shown to have no element, as x[5:] of a fixed size 3 has none."""
+        self.ledger.place = f"kernel {self.kernel.name}/{name}"
+        cells = tuple(Axis(self.ledger.fresh("x"), extent) for extent in self.program.tensor(name).shape)
+        try:
+            with self.ledger.trial():
+                self.ledger.holds(f"empty/{name}", self.ledger.base, Op("not", (conj(*domain_facts(cells)),)))
+            return True
+        except Refused:
+            return False
 
     # -- statements -------------------------------------------------------------------------------------------------
 
@@ -178,7 +191,8 @@ class Execution:
                 raise self.ledger.refuse("stage/defined", f"{carried.buffer} is carried but never set", "disproved")
             self._same_content("carried/entry", cell, cell.content, at(carried.claim, loop.axis.name, Const(0)), frame.scope)
         inner = Frame((*frame.loops, loop), frame.scope.over((loop.axis,)), frame.ranges.over(self.ledger, loop.axis))
-        self.equality.reachable(f"reachable/{loop.axis.name}", inner.scope)
+        if not self.idle:
+            self.equality.reachable(f"reachable/{loop.axis.name}", inner.scope)
         for carried in loop.carried:
             self.cells[carried.buffer].content = carried.claim
         self.block(loop.body, inner)
@@ -217,7 +231,8 @@ class Execution:
         inner = replace(frame, scope=frame.scope.over(axes), ranges=ranges)
         guard = self.resolve(statement.guard, inner, statement)
         inner = replace(inner, scope=inner.scope.given(guard))
-        self.equality.reachable(f"reachable/{statement.target}", inner.scope)
+        if not self.idle:
+            self.equality.reachable(f"reachable/{statement.target}", inner.scope)
         value = self.resolve(statement.value, inner, statement)
         index = tuple(canonical(self.resolve(i, inner, statement)) for i in statement.index)
         write = Write(

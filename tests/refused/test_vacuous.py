@@ -172,6 +172,15 @@ def test_dead_branches_of_a_program_are_reported() -> None:
     assert [o.prover for o in shown] == ["z3"] and "(assert true)" in shown[0].statement
 
 
+def test_an_output_without_elements_is_reported() -> None:
+    """x[5:] of size 3: NumPy gives an empty array, and so does the kernel. Its statements never run, by the program's will."""
+    p = replace(program(x()), defs=(Def(Tensor("y", "float64", (ZERO,)), ("i",), x()),))
+    body = Assign((Loop(Axis("i", ZERO), "seq"),), "y", (I,), x())
+    certified = certify(p, (), (kernel(p, body),))
+    assert "empty/y" in {o.name for o in certified.obligations}
+    assert {"in-bounds/x", "in-bounds/y"} <= {o.name for o in certified.obligations if o.vacuous}
+
+
 def test_the_ledger_gives_every_set_of_hypotheses_a_model() -> None:
     ledger = Ledger(program(x()))
     ledger.holds("one", ledger.base, op("lt", ZERO, N))
