@@ -43,6 +43,13 @@ class Scratch(Ledger):
         if not proved:
             raise self.refuse(name, "some element is in no part", "disproved")
 
+    def reachable(self, name: str, encoder: Encoder, facts: Sequence[Any]) -> None:
+        problem = z3.Solver()
+        problem.set("rlimit", BUDGET)
+        problem.add(*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape)
+        if problem.check() != z3.sat:
+            raise self.refuse(name, "what is assumed here never holds", "disproved")
+
     def _integer_statement(self, facts: Sequence[Term], goal: Term) -> str:
         return ""
 

@@ -22,7 +22,6 @@ from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.meaning import Encoder, any_of, less, negate, same
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
-    FALSE,
     MAX,
     MIN,
     TRUE,
@@ -170,6 +169,10 @@ class Equality:
         claim = same(x, y) if sort_of(a) == "real" else x == y
         self.ledger.valid(f"{name}/pointwise", encoder, facts, claim, f"{show(a)}  =  {show(b)}")
 
+    def reachable(self, name: str, scope: Scope) -> None:
+        """Discharge: what holds here can hold."""
+        self.ledger.reachable(name, *self.problem(scope, ()))
+
     def finite(self, name: str, term: Term, scope: Scope) -> bool:
         """Whether a term can be shown to be neither nan nor infinite."""
         if sort_of(term) != "real":
@@ -242,7 +245,7 @@ class Equality:
         try:
             with self.ledger.trial():
                 fold = self.apart(b)
-                self.ledger.holds(f"{name}/empty", scope.facts + domain_facts(fold.axes, fold.guard), FALSE)
+                self.ledger.holds(f"{name}/empty", scope.facts, Op("not", (conj(*domain_facts(fold.axes, fold.guard)),)))
             return True
         except Refused:
             return False

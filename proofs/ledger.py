@@ -8,20 +8,28 @@ Three kinds of claim, all universally quantified over every variable in them:
 
 Each is also written out in SMT-LIB 2, so that cvc5 can be asked instead or as well. Whatever is not proved is a refusal.
 A ledger never grows by a claim that was not discharged: `Refused` is raised first.
+
+In the end every statement's hypotheses, its assertions but the last, get a model (`ground`): where they contradict each
+other, that is an obligation of its own, and what was proved from them is marked vacuous. A fourth claim is that alone:
+
+    reachable(facts)        the facts have a model; where they have none, it is refused               exact evaluation
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import z3
 
+from tang_verified.proofs.models import Models
+from tang_verified.proofs.propose_model import Unknown
 from tang_verified.semantics import sets
 from tang_verified.semantics.build import canonical
+from tang_verified.semantics.exact import Model, NoModel, hypotheses
 from tang_verified.semantics.meaning import Encoder, Kind, all_of, negate
 from tang_verified.semantics.program import Program, Size
 from tang_verified.semantics.smtlib import statement
@@ -49,13 +57,20 @@ class Obligation:
 
     name: str
     place: str
-    prover: str  # "isl", "z3", "cvc5" or "structure" (the two sides are the same term)
+    prover: str  # "isl", "z3", "cvc5", "structure" (the two sides are the same term) or "model" (satisfiable)
     statement: str  # SMT-LIB 2: unsatisfiable; or the term itself for "structure"
     lasting: bool = False  # a lemma that may be used again, kept even when the attempt that asked for it fails
+    model: str = ""  # digest of a model of the hypotheses
+    vacuous: bool = False  # the hypotheses contradict each other, as an obligation of its own shows
 
     @property
     def digest(self) -> str:
         return hashlib.sha256(f"{self.name}\n{self.statement}".encode()).hexdigest()[:20]
+
+    @property
+    def trust(self) -> str:
+        """How far it is to be trusted: "checked" without a solver, "replayed" by one, or "vacuous"."""
+        return "checked" if self.prover in ("structure", "model") else "vacuous" if self.vacuous else "replayed"
 
 
 def size_facts(sizes: Sequence[Size]) -> tuple[Term, ...]:
@@ -71,6 +86,7 @@ class Ledger:
 
     program: Program
     solver: Solver = "z3"
+    recorded: Mapping[str, Model] = field(default_factory=dict)  # an audit's: models by the digests of statements
     place: str = "program"
     obligations: list[Obligation] = field(default_factory=list)
     axioms: dict[str, None] = field(default_factory=dict)
@@ -87,6 +103,7 @@ class Ledger:
     def __post_init__(self) -> None:
         self.finite = frozenset(t.name for t in self.program.inputs)
         self.base = size_facts(self.program.sizes)
+        self.models = Models(self.recorded)
         if sets.implies(self.base, Const(False)):
             raise Refused("sizes/satisfiable", self.place, "disproved", "no sizes satisfy the declared ranges")
 
@@ -176,7 +193,7 @@ class Ledger:
 
     def _integer_statement(self, facts: Sequence[Term], goal: Term) -> str:
         encoder = Encoder()
-        given = [encoder.boolean(fact) for fact in facts if sets.is_affine(fact)]
+        given = [encoder.boolean(fact) for fact in sets.usable(facts)]
         return statement(encoder.symbols, [*given, z3.Not(encoder.boolean(goal))])
 
     # -- reals ------------------------------------------------------------------------------------------------------
@@ -199,6 +216,33 @@ class Ledger:
         self.axioms.update(encoder.axioms_used)
         self.record(name, "z3", statement(encoder.symbols, assertions))
 
+    def reachable(self, name: str, encoder: Encoder, facts: Sequence[Any]) -> None:
+        """State that the encoded facts have a model; `ground` finds it, or refuses."""
+        assertions = [*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape]
+        self.record(name, "model", statement(encoder.symbols, [*assertions, True]))
+
+    def ground(self) -> None:
+        """Give the hypotheses of each obligation a model, or show that they contradict each other."""
+        shown: set[str] = set()
+        for number, o in enumerate(tuple(self.obligations)):
+            if o.prover == "structure":
+                continue
+            try:
+                model = self.models.of(o.statement)
+            except (NoModel, Unknown) as problem:
+                verdict: Verdict = "disproved" if isinstance(problem, NoModel) and self.recorded else "unproved"
+                raise Refused(f"{o.name}/hypotheses", o.place, verdict, f"no model of them: {problem}") from None
+            if model:
+                self.obligations[number] = replace(o, model=model)
+                continue
+            if o.prover == "model":
+                raise Refused(o.name, o.place, "disproved", "what is assumed here never holds")
+            self.obligations[number] = replace(o, vacuous=True)
+            text = hypotheses(o.statement).text + "(assert true)\n(check-sat)\n"
+            if text not in shown:
+                shown.add(text)
+                self.obligations.append(Obligation(f"{o.name}/contradictory", o.place, "z3", text))
+
     def confirm(self) -> None:
         """With solver cvc5 or both: cvc5 refutes every statement that is kept, integer ones too, from its text.
 
@@ -210,7 +254,7 @@ class Ledger:
 
         answers: dict[str, str] = {}
         for number, o in enumerate(self.obligations):
-            if o.prover == "structure":
+            if o.prover in ("structure", "model"):
                 continue
             if o.statement not in answers:
                 answers[o.statement] = refuted(o.statement, CVC5_BUDGET)

@@ -1,8 +1,8 @@
 """Two certificates side by side: what was added, removed, changed, and what is *weaker* in the new one.
 
-Weaker is: an obligation gone or shown by less while steps and kernels are the same; a family of the kernels' obligations
-(in-bounds, cover, no-race, …) without a member left; an axiom or convention more; a range of sizes narrower; an IEEE effect
-worse; a source or output no longer covered; a bound given up.
+Weaker is: an obligation that has become vacuous; one gone or shown by less while steps and kernels are the same; a family
+of the kernels' obligations (in-bounds, cover, no-race, …) without a member left; an axiom or convention more; a range of
+sizes narrower; an IEEE effect worse; a source or output no longer covered; a bound given up.
 """
 
 from __future__ import annotations
@@ -95,6 +95,8 @@ def _obligations(old: CertificateData, new: CertificateData) -> list[Difference]
         if by is not None and not set(record.prover.split("+")) <= by and "structure" not in by:
             what = f"obligation {_name(record)} is shown by {'+'.join(sorted(by))}, before by {record.prover}"
             out.append(Difference("weaker", what))
+    vacuous = [Counter(_name(r) for r in data.obligations if r.trust == "vacuous") for data in (old, new)]
+    out += [Difference("weaker", f"obligation {name}{_times(n)} is vacuous") for name, n in (vacuous[1] - vacuous[0]).items()]
     if same and not lost and before == after:
         texts = [Counter((_name(r), r.statement) for r in data.obligations) for data in (old, new)]
         out += [Difference("changed", f"statement of {name}") for name, _ in texts[0] - texts[1]]

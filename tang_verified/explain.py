@@ -49,7 +49,10 @@ def explain(certificate: CertificateData | str, width: int = WIDTH) -> str:
     for number, kernel in enumerate(data.kernels):
         out += ["", *_kernel(kernel, data.body["kernels"][number]["ieee"], width)]
         out += _proved(_of(data, f"kernel {kernel.name}"))
-    out += ["", "axioms", *(f"  {name}: {text}" for name, text in sorted(data.axioms.items()))]
+    vacuous = sum(record.trust == "vacuous" for record in data.obligations)
+    held = f"each set of them holds in one of {len(data.models)} models"
+    out += ["", "hypotheses", f"  {held}; {vacuous or 'no'} proofs are vacuous"]
+    out += ["axioms", *(f"  {name}: {text}" for name, text in sorted(data.axioms.items()))]
     out += ["conventions", *(f"  {text}" for text in data.conventions)]
     out += ["sources", *(f"  {name} sha256 {digest}" for name, digest in sorted(data.sources.items()))]
     out += ["bounds", "  none is claimed: neither on traffic nor on rounding"]
@@ -110,7 +113,9 @@ def _of(data: CertificateData, place: str) -> list[Record]:
 
 def _proved(records: list[Record]) -> list[str]:
     """Obligations grouped by the last words of their names, with how many and by whom."""
-    groups = Counter((_kind(record.name), record.prover) for record in records)
+    groups = Counter(
+        (_kind(record.name), record.prover if record.trust != "vacuous" else f"{record.prover}, vacuous") for record in records
+    )
     return [f"  proved  {kind} × {count} ({prover})" for (kind, prover), count in sorted(groups.items())]
 
 

@@ -16,6 +16,7 @@ OUTSIDE = {
     "semantics/scalar_tables.py": "the reference interpreter, compared with in tests",
     "semantics/show.py": "for the reader",
     "proofs/propose.py": "guesses, each proved",
+    "proofs/propose_model.py": "models, each evaluated",
     "proofs/effects.py": "a label for the reader",
 }
 

@@ -41,7 +41,7 @@ def put(folder: Path, name: str) -> Path:
 def test_audit_of_a_folder(folder: Path) -> None:
     result = run("audit", folder)
     assert result.exit_code == 0, result.output
-    assert "softmax.cert.json: proved: 108 obligations" in result.output
+    assert "softmax.cert.json: proved: 127 obligations" in result.output
 
 
 def test_audit_is_a_function_too(folder: Path) -> None:
