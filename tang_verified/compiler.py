@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tang_verified.advice import advice
 from tang_verified.errors import CompileError, place_of
 from tang_verified.semantics.program import ELEMENT_LIMIT, SORTS, Program, Tensor
 from tang_verified.semantics.terms import Const, Var
@@ -262,9 +263,7 @@ def compile(
     except Refused as refusal:
         raise CompileError(
             f"{program.name} is not compiled: {refusal.obligation} is {refusal.verdict} at {refusal.place}: {refusal.why}",
-            "correct the monoid's combine or identity, or say commutative=False"
-            if refusal.obligation.startswith("monoid/")
-            else "state more about the sizes (spec 'n>=1'), or write it more simply",
+            advice(refusal),
             place_of(fn),
         ) from refusal
     return CompiledKernel(certified, backend, notes, timings)

@@ -1,7 +1,7 @@
 """A comprehension over NumPy arrays:  a[i, k] with an ndarray a  ->  an input of a program of its own, evaluated at once.
 
 NumPy would ask an index for its number, which it does not have. So the body is called again, its code over the same names
-with each array that it can name (in its closure, in its module, in the functions that it names) put in as an input. The
+with each array that it can name (in its closure, its module, the module's functions that it names) put in as an input. The
 reference interpreter gives the values, in float64; the result has the dtype that a compiled kernel would give it.
 In a traced function the concrete arrays among the traced ones become constants of its program.
 """
@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import CellType, CodeType, FunctionType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from tang_verified.errors import OURS
 from tang_verified.semantics.evaluate import evaluate
 from tang_verified.semantics.program import Tensor
 from tang_verified.semantics.terms import Const, fresh_name
@@ -33,7 +32,7 @@ def on_numpy(stated: Stated, body: Function, where: Function | None) -> Any:
     """What `stated` gives for body and where, the arrays that they name taken as inputs; None where they name none."""
     seen: dict[int, tuple[str, Any]] = {}
     for function in (body, where):
-        rebound(function, lambda name, value: seen.setdefault(id(value), (name, value)) and value, {})
+        rebound(function, lambda name, value: seen.setdefault(id(value), (name, value)))
     arrays = {key: found for key, found in seen.items() if isinstance(found[1], np.ndarray)}
     if not arrays:
         return None
@@ -43,7 +42,7 @@ def on_numpy(stated: Stated, body: Function, where: Function | None) -> Any:
     else:
         here = _inputs(arrays)
     put: Callable[[str, Any], Any] = lambda _, value: here.get(id(value), value)  # noqa: E731
-    result = stated(rebound(body, put, {}), rebound(where, put, {}))
+    result = stated(rebound(body, put), rebound(where, put))
     return result if tracing is not None else _values(result, {here[key].tensor.name: a for key, (_, a) in arrays.items()})
 
 
@@ -69,30 +68,34 @@ def _values(result: Any, arrays: dict[str, Any]) -> Any:
     return tuple(made) if isinstance(result, tuple) else made[0]
 
 
-def rebound(value: Any, put: Callable[[str, Any], Any], done: dict[int, Any], name: str = "") -> Any:
+def rebound(function: Any, put: Callable[[str, Any], Any]) -> Any:
     """A function over the same code, each array that it names replaced by what `put` gives; other values as they are."""
-    if isinstance(value, Traced) or (isinstance(value, np.ndarray) and value.ndim):
-        return put(name, value)
-    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        return type(value)(rebound(part, put, done, name) for part in value)
-    if not isinstance(value, FunctionType) or value.__module__.split(".")[0] in OURS:
-        return value
-    if id(value) in done:
-        return done[id(value)]
-    cells = tuple(CellType() for _ in value.__closure__ or ())
-    scope = dict(value.__globals__)
-    made = done[id(value)] = FunctionType(value.__code__, scope, value.__name__, None, cells)
-    made.__defaults__ = cast("tuple[Any, ...] | None", rebound(value.__defaults__, put, done, name))
-    made.__kwdefaults__ = {key: rebound(part, put, done, key) for key, part in (value.__kwdefaults__ or {}).items()}
-    for key, old, new in zip(value.__code__.co_freevars, value.__closure__ or (), cells, strict=True):
-        try:
-            new.cell_contents = rebound(old.cell_contents, put, done, key)
-        except ValueError:  # not assigned yet
-            continue
-    for key in _names(value.__code__):
-        if key in scope:
-            scope[key] = rebound(scope[key], put, done, key)
-    return made
+    done: dict[int, Any] = {}
+    home = getattr(function, "__globals__", None)
+
+    def walk(value: Any, name: str) -> Any:
+        if isinstance(value, Traced) or (isinstance(value, np.ndarray) and value.ndim):
+            return put(name, value)
+        if type(value) in (list, tuple):
+            return type(value)(walk(part, name) for part in value)
+        if not isinstance(value, FunctionType) or value.__globals__ is not home:
+            return value
+        return done[id(value)] if id(value) in done else copy(value)
+
+    def copy(old: FunctionType) -> FunctionType:
+        scope, cells = dict(old.__globals__), tuple(CellType() for _ in old.__closure__ or ())
+        new = done[id(old)] = FunctionType(old.__code__, scope, old.__name__, None, cells)
+        new.__defaults__ = walk(old.__defaults__, "array")
+        new.__kwdefaults__ = {key: walk(part, key) for key, part in (old.__kwdefaults__ or {}).items()}
+        for key, cell, own in zip(old.__code__.co_freevars, old.__closure__ or (), cells, strict=True):
+            try:
+                own.cell_contents = walk(cell.cell_contents, key)
+            except ValueError:  # not assigned yet
+                continue
+        scope.update({key: walk(scope[key], key) for key in _names(old.__code__) if key in scope})
+        return new
+
+    return walk(function, "")
 
 
 def _names(code: CodeType) -> Iterator[str]:
