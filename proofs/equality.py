@@ -99,10 +99,15 @@ class Equality:
             raise self.ledger.refuse(name, f"sorts differ: {show(a)} and {show(b)}", "disproved")
         if isinstance(a, Fold) and not isinstance(b, Fold):
             a, b = b, a  # equality is symmetric; the lemmas below are written with the fold on the right
+        mark = len(self.ledger.attempts)
         if isinstance(b, Fold) and self._by_fold(name, a, b, scope):
             return
         a = self._aligned(name, a, b, scope)
-        self.pointwise(name, self._paired(name, a, b, scope), b, scope)
+        try:
+            self.pointwise(name, self._paired(name, a, b, scope), b, scope)
+        except Refused as refusal:
+            refusal.tried = refusal.tried or tuple(attempt for _, attempt in self.ledger.attempts[mark:])
+            raise
 
     def _aligned(self, name: str, a: Term, b: Term, scope: Scope) -> Term:
         """a, with each fold that stands where b has a fold written as b's, where the two are equal under the conditions
@@ -168,7 +173,7 @@ class Equality:
         encoder, facts = self.problem(scope, (a, b))
         x, y = encoder.encode(a), encoder.encode(b)
         claim = same(x, y) if sort_of(a) == "real" else x == y
-        self.ledger.valid(f"{name}/pointwise", encoder, facts, claim, f"{show(a)}  =  {show(b)}")
+        self.ledger.valid(f"{name}/pointwise", encoder, facts, claim, f"{show(a)}  =  {show(b)}", (a, b))
 
     def finite(self, name: str, term: Term, scope: Scope) -> bool:
         """Whether a term can be shown to be neither nan nor infinite."""

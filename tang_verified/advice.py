@@ -1,4 +1,4 @@
-"""What to do about a refusal, by the obligation that failed. The refusal itself holds the counterexample."""
+"""What a refusal tells: its plainest counterexample, and what to do, by the obligation that failed."""
 
 from __future__ import annotations
 
@@ -30,3 +30,9 @@ def advice(refusal: Refused) -> str:
     if refusal.verdict == "disproved" or law == "commutative":
         return LAWS[law]
     return f"write combine more simply: no prover answers whether its law ({law}) holds"
+
+
+def telling(refusal: Refused) -> Refused:
+    """The refusal whose counterexample says most: of an element, if there is one, rather than of whole folds."""
+    elements = [r for r in refusal.tried if r.values and r.obligation.endswith("/element/pointwise")]
+    return min(elements, key=lambda r: len(r.values), default=refusal)

@@ -192,7 +192,7 @@ def diff(context: click.Context, old: Path, new: Path) -> None:
 @main.command()
 @click.argument("cert", type=click.Path(path_type=Path))
 def assumptions(cert: Path) -> None:
-    """Print what a certificate rests on and does not prove: axioms, outside theorems, conventions, provers.
+    """Print what a kernel rests on and its certificate does not prove: axioms, theorems, conventions, provers, compilers.
 
     Exit codes: 0, 2 (cannot be read), 4 (no certificate).
 
@@ -236,16 +236,18 @@ def _load(path: Path) -> CertificateData:
 
 
 def say(text: str, *, colour: bool = True) -> None:
-    """Print a text; on a terminal, its lines are coloured by their first word."""
-    if not (colour and sys.stdout.isatty()):
-        click.echo(text)
-        return
+    """Print a text; on a terminal, its lines are wrapped at its width and coloured by their first word."""
     from rich.console import Console
     from rich.text import Text
 
+    from tang_verified.lines import wrapped
+
     console = Console(highlight=False, soft_wrap=True)
+    if not (colour and console.is_terminal):
+        click.echo(text)
+        return
     for line in text.splitlines():
-        console.print(Text(line, style=_style(line)))
+        console.print(Text(wrapped(line, console.width), style=_style(line)))
 
 
 def _style(line: str) -> str:

@@ -112,6 +112,10 @@ def test_explain_and_assumptions_refuse_what_is_no_certificate(folder: Path) -> 
 def test_assumptions(folder: Path) -> None:
     text = run("assumptions", folder / "softmax.cert.json").output
     assert "exp/positive: exp(x) > 0   [real analysis" in text
+    outside = text.split("outside the proofs\n")[1]
+    assert "exp (float) 1.1 ulp" in outside and "log" not in outside
+    for word in ("printer", "compiler", "OpenMP", "check_finite=True", "x / 0", "integer data", "rounding"):
+        assert word in outside
     assert "real inputs are finite" in text and "1 <= m <= 2147483647" in text and "z3-solver" in text
 
 
@@ -128,6 +132,7 @@ def test_diff(folder: Path) -> None:
 
 def test_trusted_base() -> None:
     text = run("audit", "--trusted-base").output
+    assert "OpenMP" in text and "integer data" in text
     assert "proofs/check.py" in text and "exp/sum: x + y = z implies" in text and "z3-solver" in text
 
 
