@@ -173,8 +173,9 @@ def explain(cert: Path, width: int) -> None:
 @main.command()
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
+@click.option("--verbose", is_flag=True, help="List every difference, not only the first ten of each kind.")
 @click.pass_context
-def diff(context: click.Context, old: Path, new: Path) -> None:
+def diff(context: click.Context, old: Path, new: Path, verbose: bool) -> None:
     """Say what differs between two certificates: obligations, steps, kernels, axioms, bounds.
 
     Exit codes: 0 nothing is weaker, 1 something is weaker in NEW, 2 cannot be read, 4 no certificate.
@@ -182,11 +183,11 @@ def diff(context: click.Context, old: Path, new: Path) -> None:
     \b
     tang-verified diff release/attn.cert.json kernels/attn.cert.json
     """
-    from tang_verified.compare import compare
+    from tang_verified.compare import compare, report
 
-    differences = compare(_load(old), _load(new))
-    say("\n".join(map(str, differences)) or "no difference")
-    context.exit(1 if any(d.kind == "weaker" for d in differences) else 0)
+    before, after = _load(old), _load(new)
+    say(report(before, after, None if verbose else 10))
+    context.exit(1 if any(d.kind == "weaker" for d in compare(before, after)) else 0)
 
 
 @main.command()

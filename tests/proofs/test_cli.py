@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -128,6 +129,25 @@ def test_diff(folder: Path) -> None:
     assert run("diff", worse, same).exit_code == 0
     result = run("diff", same, put(folder, "an axiom too many"))
     assert result.exit_code == 1 and "weaker: axiom log/inverse is new" in result.output
+
+
+def test_diff_of_different_programs_is_a_summary(folder: Path) -> None:
+    other = folder / "attention.cert.json"
+    other.write_text(certificate("attention"), "utf-8")
+    result = run("diff", folder / "softmax.cert.json", other)
+    lines = result.output.splitlines()
+    counts = re.fullmatch(r"(\d+) added, (\d+) removed, (\d+) changed, (\d+) weaker", lines[0])
+    assert counts is not None and result.exit_code == 1
+    assert lines[1].startswith("these are different programs: softmax(x float32[n, m]) -> ") and " and attn(q " in lines[1]
+    assert len(lines) <= 2 + 4 * 10 + 1 and lines[-1].endswith("more are not listed; --verbose lists them")
+    every = run("diff", "--verbose", folder / "softmax.cert.json", other).output.splitlines()
+    assert every[:2] == lines[:2] and len(every) == 2 + sum(map(int, counts.groups()))
+    assert int(lines[-1].split()[0]) == len(every) - len(lines) + 1 and set(lines[:-1]) <= set(every)
+
+
+def test_diff_of_one_program_does_not_call_it_another(folder: Path) -> None:
+    result = run("diff", folder / "softmax.cert.json", put(folder, "all obligations removed"))
+    assert "different programs" not in result.output and re.match(r"\d+ weaker", result.output)
 
 
 def test_trusted_base() -> None:
