@@ -70,11 +70,6 @@ def _source(program: Program, name: str) -> str:
     return name
 
 
-def inlined(program: Program, kept: frozenset[str]) -> dict[str, Term]:
-    """Every definition's value with all that is not kept written into it."""
-    return _forms(program, set(kept), decide=False)
-
-
 def _forms(program: Program, kept: set[str], *, decide: bool) -> dict[str, Term]:
     """In order, so that a definition is judged with what is already kept left out of it; `kept` grows if `decide`."""
     forms: dict[str, Term] = {}
@@ -150,18 +145,33 @@ def _shifted(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterat
         name = d.tensor.name
         if name in kept or not any(heavy(fold) for fold in _folds(forms[name])):
             continue
-        alone = inlined(program, frozenset((*kept, name)))
         for reader in kept:
-            places = {tuple(_anonymous(i, frozenset(program.definition(reader).axes)) for i in r.index)
-                      for r in reads(alone[reader]) if r.tensor == name}  # fmt: skip
-            if len(places) > 1:
+            if len(_places(program, reader, name, kept, {})) > 1:
                 yield name
 
 
+def _places(
+    program: Program, reader: str, name: str, kept: set[str], known: dict[str, frozenset[tuple[Term, ...]]]
+) -> frozenset[tuple[Term, ...]]:  # fmt: skip
+    """Where a definition reads another, through those that are not kept: indices over its own axes, all else anonymous."""
+    if reader not in known:
+        d = program.definition(reader)
+        found: set[tuple[Term, ...]] = set()
+        for read in reads(d.value):
+            index = tuple(_anonymous(i, frozenset(d.axes)) for i in read.index)
+            if read.tensor == name:
+                found.add(index)
+            elif read.tensor not in kept and any(x.tensor.name == read.tensor for x in program.defs):
+                at = dict(zip(program.definition(read.tensor).axes, index, strict=True))
+                inner = _places(program, read.tensor, name, kept, known)
+                found |= {tuple(canonical(substitute(i, at)) for i in place) for place in inner}
+        known[reader] = frozenset(found)
+    return known[reader]
+
+
 def _anonymous(index: Term, axes: frozenset[str]) -> Term:
-    """The index with every bound axis called the same."""
-    sizes = {name: Var(".") for name in free_vars(index) if name not in axes}
-    return canonical(substitute(index, dict(sizes)))
+    """The index with every size and bound axis called the same."""
+    return canonical(substitute(index, {name: Var(".") for name in free_vars(index) if name not in axes}))
 
 
 def heavy(fold: Fold) -> bool:

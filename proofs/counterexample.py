@@ -19,23 +19,28 @@ from tang_verified.semantics.show import show
 from tang_verified.semantics.terms import Const, Fold, Op, Read, Sym, Term, Var, children, free_vars, substitute
 
 FLAGS = {"nan": "nan", "top": "inf", "bot": "-inf"}  # an extended real's, in an encoder's names
+SHOWN = 12  # names in one line
 TABLED = frozenset("add sub sub0 mul div div0 neg abs max min lt le eq ne and or not select real int floordiv mod".split())
 
 
 def counterexample(model: Any, show_as: str) -> str:
     """The values that a model gives to the free constants, by name; a real's flags and number are one value."""
-    values = {d.name().split(".", 1)[-1]: str(model[d]) for d in model.decls() if d.arity() == 0}
-    spelt: dict[str, str] = {}
-    for name in sorted(values):
-        stem, _, flag = name.rpartition(".")
-        if not stem or flag not in FLAGS:
-            spelt.setdefault(name, values[name])  # left alone where a flag has spoken
-        elif values[name] == "True":
-            spelt[stem] = FLAGS[flag]
-        elif stem not in values:
-            spelt.setdefault(stem, "0")  # any number
-    shown = ", ".join(f"{name}={spelt[name]}" for name in sorted(spelt)[:12])
+    parts: dict[str, dict[str, Any]] = {}  # name -> "" for its number, and its flags
+    for d in model.decls():
+        if d.arity() == 0:
+            name = d.name().split(".", 1)[-1]
+            stem, _, flag = name.rpartition(".")
+            stem, flag = (stem, flag) if stem and flag in FLAGS else (name, "")
+            parts.setdefault(stem, {})[flag] = d
+    shown = ", ".join(f"{name}={_spelt(model, parts[name])}" for name in sorted(parts)[:SHOWN])
     return f"counterexample {shown or '(any values)'}" + (f" for {show_as}" if show_as else "")
+
+
+def _spelt(model: Any, parts: dict[str, Any]) -> str:
+    for flag, word in FLAGS.items():
+        if flag in parts and z3.is_true(model[parts[flag]]):
+            return word
+    return str(model[parts[""]]) if "" in parts else "0"  # any number
 
 
 def values(model: Any, encoder: Encoder, sides: Sequence[Term]) -> tuple[tuple[str, str], ...]:

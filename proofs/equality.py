@@ -193,7 +193,7 @@ class Equality:
         facts: list[object] = conjunction(encoder, scope.facts)
         sources = tuple(terms) if self.ledger.finding else (*terms, *scope.facts)  # while a kind is found out: no further
         folds = list({alpha(f): f for t in sources for f in outer_folds(t)}.values())
-        for fold in folds:
+        for fold in folds if not self.ledger.finding else ():
             facts += self._bounds(encoder, fold, scope)
         for a in folds:
             facts += [self._below(encoder, a, b) for b in folds if a is not b and self._within(a, b, scope)]

@@ -163,6 +163,9 @@ class Ledger:
 
     def covers(self, name: str, facts: Sequence[Term], parts: Sequence[tuple[tuple[str, ...], Sequence[Term]]]) -> None:
         """Discharge: all integers that satisfy the facts give some part a solution in its own variables."""
+        key = ("covers", name.split("/")[-1], tuple(facts), tuple((names, tuple(conditions)) for names, conditions in parts))
+        if key in self.seen:
+            return
         try:
             proved = sets.covers(facts, parts)
         except sets.NotAffine as problem:
@@ -173,6 +176,7 @@ class Ledger:
         branches = [branch for names, conditions in parts for branch in self._branches(encoder, names, conditions)]
         given = [encoder.boolean(fact) for fact in facts]
         self.record(name, "isl", statement(encoder.symbols, [*given, z3.Not(z3.Or(*branches))]))
+        self.seen[key] = len(self.obligations) - 1
 
     @staticmethod
     def _branches(encoder: Encoder, names: tuple[str, ...], conditions: Sequence[Term]) -> list[Any]:
