@@ -109,22 +109,22 @@ class Equality:
             refusal.tried = refusal.tried or tuple(attempt for _, attempt in self.ledger.attempts[mark:])
             raise
 
-    def _aligned(self, name: str, a: Term, b: Term, scope: Scope) -> Term:
+    def _aligned(self, name: str, a: Term, b: Term, scope: Scope, under: bool = False) -> Term:
         """a, with each fold that stands where b has a fold written as b's, where the two are equal under the conditions
-        of the selects above (which a and b must share)."""
+        of the selects above (which a and b must share). Where the two are written otherwise below a select, any pair counts."""
         if alpha(a) == alpha(b) or not isinstance(a, (Op, Fold)):
             return a
         if isinstance(a, Fold):
             both = isinstance(b, Fold) and a.monoid == b.monoid
             return b if both and self._by_pair(f"{name}/fold", a, b, scope) else a  # type: ignore[arg-type]
-        if not isinstance(b, Op) or a.name != b.name or not outer_folds(a) or not outer_folds(b):
+        if not outer_folds(a) or not outer_folds(b):
             return a
-        scopes = [scope] * len(a.args)
+        if not isinstance(b, Op) or a.name != b.name or (a.name == "select" and alpha(a.args[0]) != alpha(b.args[0])):
+            return self._paired(name, a, b, scope) if under else a
+        scopes, under = [scope] * len(a.args), under or a.name == "select"
         if a.name == "select":
-            if alpha(a.args[0]) != alpha(b.args[0]):
-                return a
             scopes[1:] = [scope.given(a.args[0]), scope.given(canonical(Op("not", (a.args[0],))))]
-        return Op(a.name, tuple(self._aligned(name, x, y, s) for x, y, s in zip(a.args, b.args, scopes, strict=True)))
+        return Op(a.name, tuple(self._aligned(name, x, y, s, under) for x, y, s in zip(a.args, b.args, scopes, strict=True)))
 
     def _by_fold(self, name: str, a: Term, b: Fold, scope: Scope) -> bool:
         if self._empty(name, a, b, scope):
