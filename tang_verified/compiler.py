@@ -263,11 +263,12 @@ def derive_and_certify(
     """From a traced program to a proved one, and notes on what was tried and refused on the way."""
     from tang_verified.backends import get
     from tang_verified.passes.derive import derive
-    from tang_verified.passes.schedule.search import certified_plan
+    from tang_verified.passes.schedule.search import asked_plain, certified_plan
 
-    derived = timings.measure("derive", lambda: derive(program))
+    asked = dict(schedule or {})
+    derived = timings.measure("derive", lambda: derive(program, lambda name: asked_plain(asked, name)))
     target = get(backend).target()
-    certified, notes = timings.measure("certify", lambda: certified_plan(program, derived, target, dict(schedule or {})))
+    certified, notes = timings.measure("certify", lambda: certified_plan(program, derived, target, asked))
     return certified, (*derived.notes, *notes)
 
 
