@@ -11,7 +11,8 @@ from typing import Any
 
 import z3
 
-from tang_verified.proofs.ledger import Ledger, counterexample
+from tang_verified.proofs.counterexample import counterexample
+from tang_verified.proofs.ledger import Ledger
 from tang_verified.semantics import sets
 from tang_verified.semantics.meaning import Encoder, negate
 from tang_verified.semantics.terms import Term
@@ -22,7 +23,9 @@ BUDGET = 8_000_000  # Z3's resource units; a step that holds takes a tenth of th
 class Scratch(Ledger):
     """Discharges as `Ledger` does, and remembers answers."""
 
-    def valid(self, name: str, encoder: Encoder, facts: Sequence[Any], claim: Any, show_as: str = "") -> None:
+    def valid(
+        self, name: str, encoder: Encoder, facts: Sequence[Any], claim: Any, show_as: str = "", sides: Sequence[Term] = ()
+    ) -> None:  # fmt: skip
         goal = negate(claim)
         if goal is False:
             return

@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeAlias
 
 import z3
 
+from tang_verified.proofs.counterexample import counterexample, values
 from tang_verified.proofs.models import Models
 from tang_verified.proofs.propose_model import Unknown
 from tang_verified.semantics import sets
@@ -40,15 +41,21 @@ Solver: TypeAlias = Literal["z3", "cvc5", "both"]
 Verdict: TypeAlias = Literal["proved", "disproved", "unproved", "error"]
 Z3_BUDGET = 30_000_000  # Z3's own resource units, a few seconds; the verdict does not depend on the machine
 CVC5_BUDGET = 4_000_000
-FLAGS = {"nan": "nan", "top": "inf", "bot": "-inf"}  # an extended real's, in an encoder's names
 
 
 class Refused(Exception):
-    """A claim that did not hold, or could not be shown."""
+    """A claim that did not hold, or could not be shown.
 
-    def __init__(self, obligation: str, place: str, verdict: Verdict, why: str) -> None:
+    `values`: a counterexample, (name, value) by (name, value); `tried`: what was refused on the other ways to show it.
+    """
+
+    tried: tuple[Refused, ...] = ()
+
+    def __init__(
+        self, obligation: str, place: str, verdict: Verdict, why: str, values: tuple[tuple[str, str], ...] = ()
+    ) -> None:  # fmt: skip
         super().__init__(f"{place}: {obligation}: {verdict}: {why}")
-        self.obligation, self.place, self.verdict, self.why = obligation, place, verdict, why
+        self.obligation, self.place, self.verdict, self.why, self.values = obligation, place, verdict, why, values
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +118,10 @@ class Ledger:
         self.fresh_count += 1
         return f"{stem.split('!')[0]}!{self.fresh_count}"  # '!' cannot occur in a user's name
 
-    def refuse(self, name: str, why: str, verdict: Verdict = "unproved") -> Refused:
-        return Refused(name, self.place, verdict, why)
+    def refuse(
+        self, name: str, why: str, verdict: Verdict = "unproved", values: tuple[tuple[str, str], ...] = ()
+    ) -> Refused:  # fmt: skip
+        return Refused(name, self.place, verdict, why, values)
 
     @contextmanager
     def trial(self) -> Iterator[None]:
@@ -171,6 +180,9 @@ class Ledger:
 
     def covers(self, name: str, facts: Sequence[Term], parts: Sequence[tuple[tuple[str, ...], Sequence[Term]]]) -> None:
         """Discharge: all integers that satisfy the facts give some part a solution in its own variables."""
+        key = ("covers", name.split("/")[-1], tuple(facts), tuple((names, tuple(conditions)) for names, conditions in parts))
+        if key in self.seen:
+            return
         try:
             proved = sets.covers(facts, parts)
         except sets.NotAffine as problem:
@@ -181,6 +193,7 @@ class Ledger:
         branches = [branch for names, conditions in parts for branch in self._branches(encoder, names, conditions)]
         given = [encoder.boolean(fact) for fact in facts]
         self.record(name, "isl", statement(encoder.symbols, [*given, z3.Not(z3.Or(*branches))]))
+        self.seen[key] = len(self.obligations) - 1
 
     @staticmethod
     def _branches(encoder: Encoder, names: tuple[str, ...], conditions: Sequence[Term]) -> list[Any]:
@@ -198,8 +211,13 @@ class Ledger:
 
     # -- reals ------------------------------------------------------------------------------------------------------
 
-    def valid(self, name: str, encoder: Encoder, facts: Sequence[Any], claim: Any, show_as: str = "") -> None:
-        """Discharge: the encoded facts imply the encoded claim, with the axioms for the functions that occur."""
+    def valid(
+        self, name: str, encoder: Encoder, facts: Sequence[Any], claim: Any, show_as: str = "", sides: Sequence[Term] = ()
+    ) -> None:  # fmt: skip
+        """Discharge: the encoded facts imply the encoded claim, with the axioms for the functions that occur.
+
+        A claim that two terms are equal names them as its `sides`, for the counterexample.
+        """
         goal = negate(claim)
         if goal is False:
             self.record(name, "structure", show_as)
@@ -210,7 +228,8 @@ class Ledger:
         problem.add(*assertions)
         answer = problem.check()
         if answer == z3.sat:
-            raise self.refuse(name, counterexample(problem.model(), show_as), "disproved")
+            model = problem.model()
+            raise self.refuse(name, counterexample(model, show_as), "disproved", values(model, encoder, sides))
         if answer != z3.unsat:
             raise self.refuse(name, f"Z3 answers unknown ({problem.reason_unknown()}): {show_as}")
         self.axioms.update(encoder.axioms_used)
@@ -282,22 +301,6 @@ def relevant(facts: Sequence[Term], names: frozenset[str]) -> list[Term]:
 
 def conjunction(encoder: Encoder, facts: Sequence[Term]) -> list[Any]:
     return [all_of(encoder.encode(fact)) for fact in facts]
-
-
-def counterexample(model: Any, show_as: str) -> str:
-    """The values that a model gives to the free constants, by name; a real's flags and number are one value."""
-    values = {d.name().split(".", 1)[-1]: str(model[d]) for d in model.decls() if d.arity() == 0}
-    spelt: dict[str, str] = {}
-    for name in sorted(values):
-        stem, _, flag = name.rpartition(".")
-        if not stem or flag not in FLAGS:
-            spelt.setdefault(name, values[name])  # left alone where a flag has spoken
-        elif values[name] == "True":
-            spelt[stem] = FLAGS[flag]
-        elif stem not in values:
-            spelt.setdefault(stem, "0")  # any number
-    shown = ", ".join(f"{name}={spelt[name]}" for name in sorted(spelt)[:12])
-    return f"counterexample {shown or '(any values)'}" + (f" for {show_as}" if show_as else "")
 
 
 def show(term: Term) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tang_verified.proofs.certificate import CertificateData, Record, program_digest
+from tang_verified.semantics.show import show
 
 EFFECTS = ("exact", "reassociates", "range")
 
@@ -38,6 +39,38 @@ def compare(old: CertificateData, new: CertificateData) -> list[Difference]:
         if before != after:
             out.append(Difference("weaker" if after is None else "changed", f"{bound} bound"))
     return sorted(out, key=lambda d: d.kind == "weaker")
+
+
+def report(old: CertificateData, new: CertificateData, most: int | None = 10) -> str:
+    """The differences as text: how many of each kind, then at most `most` of each (None: all), weaker ones last."""
+    found = compare(old, new)
+    if not found:
+        return "no difference"
+    counts = Counter(d.kind for d in found)
+    lines = [", ".join(f"{counts[kind]} {kind}" for kind in ("added", "removed", "changed", "weaker") if counts[kind])]
+    if signature(old) != signature(new):
+        lines.append(f"these are different programs: {signature(old)} and {signature(new)}")
+    if most is None:
+        return "\n".join([*lines, *map(str, found)])
+    shown: Counter[str] = Counter()
+    for difference in found:
+        shown[difference.kind] += 1
+        if shown[difference.kind] <= most:
+            lines.append(str(difference))
+    left = sum(max(0, count - most) for count in counts.values())
+    return "\n".join([*lines, f"{left} more are not listed; --verbose lists them"] if left else lines)
+
+
+def signature(data: CertificateData) -> str:
+    """softmax(x[n, m]) -> t4_div[n, m]: what a caller sees of a program."""
+    program = data.traced
+
+    def spelt(name: str) -> str:
+        tensor = program.tensor(name)
+        return f"{name} {tensor.dtype}[{', '.join(show(extent) for extent in tensor.shape)}]"
+
+    inputs = ", ".join(spelt(tensor.name) for tensor in program.inputs)
+    return f"{program.name}({inputs}) -> {', '.join(spelt(name) for name in program.outputs)}"
 
 
 def _program(old: CertificateData, new: CertificateData) -> list[Difference]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from tang_verified.lines import elide
 from tang_verified.proofs.certificate import CertificateData, Record, read
 from tang_verified.semantics.kernel import Alloc, Assign, Claim, For, Kernel, Stmt
 from tang_verified.semantics.program import Program, Tensor
@@ -62,13 +63,6 @@ def explain(certificate: CertificateData | str, width: int = WIDTH) -> str:
 def brief(term: Term, width: int = WIDTH) -> str:
     """One line, its middle left out where it is long."""
     return elide(show(term), width)
-
-
-def elide(text: str, width: int) -> str:
-    if len(text) <= width:
-        return text
-    head = (width - 3) * 2 // 3
-    return f"{text[:head]} … {text[len(text) - (width - 3 - head):]}"
 
 
 def _signature(program: Program, width: int) -> list[str]:
