@@ -28,7 +28,7 @@ class GpuBackend:
         d = self.dialect
         return Target(
             lanes=16, threads=THREADS, shared_bytes=SHARED_BYTES, subgroup=d.subgroup, index_bits=d.bits,
-            asynchronous=d.asynchronous, unit=d.unit,
+            asynchronous=d.asynchronous, unit=d.unit, vector_bytes=d.vector_bytes,
         )  # fmt: skip
 
     def emit(self, certified: Certified) -> dict[str, str]:

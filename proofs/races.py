@@ -111,7 +111,7 @@ class Races:
     def _loop(self, loop: Repeat, around: tuple[str, ...]) -> tuple[list[Place], list[Place]]:
         name = loop.axis.name
         head, tail, barrier = self._sequence(loop.items, (*around, name))
-        later = f"{name}'"
+        later = self.ledger.fresh(name)
         for a in tail:
             for b in head:
                 order = Op("eq", (Var(later), Op("add", (Var(name), ONE)))) if barrier else Op("lt", (Var(name), Var(later)))
@@ -171,7 +171,7 @@ class Races:
                 self._flight(copy, group, access, ready, names, {}, ())
             for level, loop in enumerate(common):
                 if not loop.parallel:  # the access in a later iteration; in another block, it is to another buffer
-                    later = f"{names[level]}'"
+                    later = self.ledger.fresh(names[level])
                     order = (Op("lt", (Var(names[level]), Var(later))),)
                     self._flight(copy, group, access, ready, names[: level + 1], {names[level]: later}, order)
 

@@ -58,6 +58,7 @@ class CudaDialect(ScalarDialect):
     }  # fmt: skip
     subgroup = 32
     asynchronous = True
+    vector_bytes = 16
     unit = "mma.m16n8k16.f16.f32"
     qualifier = "static __device__ __forceinline__ "
 
@@ -95,11 +96,29 @@ class CudaDialect(ScalarDialect):
         pairs = [f"tv_pair({lo}, {hi})" for part in (a, b) for lo, hi in zip(part[::2], part[1::2], strict=True)]
         return f"mma_m16n8k16({', '.join([*c, *pairs])});"
 
-    def copy(self, dtype: DType, target: str, offset: str, source: str, place: str, condition: str | None) -> str:
-        name = self.need(f"cp_async_{BYTES[dtype]}", COPY.replace("BYTES", str(BYTES[dtype])))
+    def move(
+        self, dtype: DType, width: int, target: str, offset: str, source: str, place: str, condition: str | None, wait: bool
+    ) -> str:
+        if wait:
+            return super().move(dtype, width, target, offset, source, place, condition, wait)
+        size = width * BYTES[dtype]
+        name = self.need(f"cp_async_{size}", COPY.replace("BYTES", str(size)))
+        copy = f"{name}(&{target}[{offset}], &{source}[{place}]);"
         if condition is None:
-            return f"{name}(&{target}[{offset}], &{source}[{place}]);"
-        return f"if ({condition}) {name}(&{target}[{offset}], &{source}[{place}]); else {target}[{offset}] = 0;"
+            return copy
+        bits = self.words(dtype, width)
+        return f"if ({condition}) {copy} else {self.at('shared', bits, target, offset)} = {self.zero(bits)};"
+
+    def words(self, dtype: DType, width: int) -> str:
+        if width == 1:
+            return self.element(dtype)
+        return "unsigned" if dtype == "float16" and width == 2 else super().words(dtype, width)
+
+    def at(self, space: str, bits: str, array: str, offset: str) -> str:
+        return f"*({'' if space == 'shared' else 'const '}{bits} *)&{array}[{offset}]"
+
+    def zero(self, bits: str) -> str:
+        return f"make_{bits}({', '.join('0' * int(bits[-1]))})" if bits[-1].isdigit() else "0"
 
     def commit(self) -> str:
         return f"{self.need('cp_async_commit', COMMIT)}();"
@@ -121,6 +140,6 @@ class CudaDialect(ScalarDialect):
             parameters += [f"const long long {name}" for name in entry.sizes]
             lines += ["", f'extern "C" __global__ void __launch_bounds__({entry.threads})',
                       f"{entry.name}({', '.join(parameters)}) {{"]  # fmt: skip
-            lines += [f"  __shared__ {self.element(dtype)} {name}[{count}];" for name, dtype, count in entry.shared]
+            lines += [f"  __shared__ __align__(16) {self.element(t)} {name}[{count}];" for name, t, count in entry.shared]
             lines += [*entry.body, "}"]
         return "\n".join([*lines, ""])

@@ -31,6 +31,7 @@ class MetalDialect(ScalarDialect):
     functions: ClassVar = {**{name: name for name in FUNCTIONS.split()}, "round": "rint", "abs": "fabs"}
     infinity: ClassVar = {"inf": "INFINITY", "-inf": "(-INFINITY)", "nan": "NAN"}
     subgroup = 32
+    vector_bytes = 16
     qualifier = "static inline "
 
     def made(self, name: str, kind: Type) -> str | None:
@@ -41,6 +42,9 @@ class MetalDialect(ScalarDialect):
 
     def thread_index(self) -> str:
         return "(long)local.x"
+
+    def at(self, space: str, bits: str, array: str, offset: str) -> str:
+        return f"*({'threadgroup' if space == 'shared' else 'device const'} {bits} *)&{array}[{offset}]"
 
     def exchange(self, text: str, step: int, kind: Type) -> str:
         return f"simd_shuffle_xor({text}, {step})"
@@ -58,7 +62,7 @@ class MetalDialect(ScalarDialect):
                            "uint3 group [[threadgroup_position_in_grid]]", "uint3 groups [[threadgroups_per_grid]]",
                            "uint3 local [[thread_position_in_threadgroup]]"]  # fmt: skip
             lines += ["", f"kernel void {entry.name}({', '.join(parameters)}) {{"]
-            lines += [f"  threadgroup {self.element(dtype)} {name}[{count}];" for name, dtype, count in entry.shared]
+            lines += [f"  alignas(16) threadgroup {self.element(t)} {name}[{count}];" for name, t, count in entry.shared]
             lines += [f"  const long {name} = size[{k}];" for k, name in enumerate(entry.sizes)]
             lines += [*entry.body, "}"]
         return "\n".join([*lines, ""])

@@ -13,6 +13,8 @@ from tang_verified.semantics.program import DType
 
 FUNCTIONS = """exp log log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan erf floor ceil pow"""
 
+ALIGNED = "__attribute__((aligned(16)))"
+
 
 class OpenCLDialect(ScalarDialect):
     """Spells kernels in OpenCL C."""
@@ -31,6 +33,7 @@ class OpenCLDialect(ScalarDialect):
     }  # fmt: skip
     functions: ClassVar = {**{name: name for name in FUNCTIONS.split()}, "round": "rint", "abs": "fabs"}
     infinity: ClassVar = {"inf": "INFINITY", "-inf": "(-INFINITY)", "nan": "NAN"}
+    vector_bytes = 16
     qualifier = "static inline "
 
     def load(self, dtype: DType, array: str, offset: str, kind: Type) -> str:
@@ -40,6 +43,9 @@ class OpenCLDialect(ScalarDialect):
         if dtype == "float16":
             return f"vstore_half({value}, {offset}, {array});"
         return super().store(dtype, array, offset, value, kind)
+
+    def at(self, space: str, bits: str, array: str, offset: str) -> str:
+        return f"*({'__local' if space == 'shared' else '__global const'} {bits} *)&{array}[{offset}]"
 
     def block_index(self) -> str:
         return "get_group_id(0) + get_group_id(1) * get_num_groups(0)"
@@ -61,6 +67,6 @@ class OpenCLDialect(ScalarDialect):
             parameters += [f"const long {name}" for name in entry.sizes]
             lines += ["", f"__kernel __attribute__((reqd_work_group_size({entry.threads}, 1, 1)))",
                       f"void {entry.name}({', '.join(parameters)}) {{"]  # fmt: skip
-            lines += [f"  __local {self.element(dtype)} {name}[{count}];" for name, dtype, count in entry.shared]
+            lines += [f"  __local {self.element(dtype)} {name}[{count}] {ALIGNED};" for name, dtype, count in entry.shared]
             lines += [*entry.body, "}"]
         return "\n".join([*lines, ""])
