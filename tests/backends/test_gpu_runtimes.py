@@ -247,7 +247,7 @@ def test_cuda_architectures() -> None:
 def test_nvrtc_takes_the_texts(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """NVRTC needs no GPU: the compiling half of the CUDA runtime runs wherever CuPy is."""
     cupy = pytest.importorskip("cupy")
-    monkeypatch.setattr(runtime("cuda"), "_cupy", lambda: cupy)
+    monkeypatch.setattr(runtime("cuda"), "cupy", lambda: cupy)
     for case in CASES:
         assert runtime("cuda").compile_text(text("cuda", case, 32), case.name, architecture)[:4] == b"\x7fELF"
     with pytest.raises(DeviceError, match="nothing"):
