@@ -212,7 +212,8 @@ class CompiledKernel:
         for tensor in (*self.program.inputs, *(d.tensor for d in self.program.defs)):
             count = prod(shape_of(tensor, sizes))
             if count > NARROW:
-                raise CompileError(f"{self.name}: {tensor.name} has {count} elements; indices of 32 bits reach {NARROW}", remedy)
+                message = f"{tensor.name} has {count} elements; indices of 32 bits reach {NARROW}"
+                raise CompileError(f"{self.name}: {message}", remedy)
 
     def _outputs(
         self, memory: Memory, sizes: Mapping[str, int], given: tuple[Any, ...], inputs: Mapping[str, Any]

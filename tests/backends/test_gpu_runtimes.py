@@ -163,7 +163,7 @@ def test_an_entry_that_is_not_there(backend: str) -> None:
 def test_an_array_too_large_for_a_binding(backend: str) -> None:
     here, function = runtime(backend), loaded(backend, ROWS)
     columns = here.limits().binding_bytes // 4 + 1
-    if columns < 2**29:
+    if columns < NARROW_SIZE:
         with pytest.raises(DeviceError, match="bytes of one array"):
             function([1, columns], [np.zeros((1, 1), np.float32)] * 2)
 

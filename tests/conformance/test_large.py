@@ -11,6 +11,7 @@ import pytest
 
 import tang_verified as tv
 from tang_verified.errors import CompileError
+from tang_verified.proofs.width import NARROW_SIZE
 from tests.conformance.backends import TAKEN, WANTED, need
 
 ROWS, COLUMNS = 2**16 + 3, 2**15 + 1
@@ -51,6 +52,6 @@ def test_32_bit_backends_refuse(name: str) -> None:
     large = np.lib.stride_tricks.as_strided(np.zeros(1, np.bool_), (ROWS, COLUMNS), (0, 0))  # one element, seen as many
     with pytest.raises(CompileError, match=rf"x has {ROWS * COLUMNS} elements; indices of 32 bits reach 2147483647"):
         kernel(large)
-    long = np.lib.stride_tricks.as_strided(np.zeros(1, np.bool_), (1, 2**29 + 1), (0, 0))
-    with pytest.raises(CompileError, match="m = 536870913; indices of 32 bits are proved up to 536870912"):
+    long = np.lib.stride_tricks.as_strided(np.zeros(1, np.bool_), (1, NARROW_SIZE + 1), (0, 0))
+    with pytest.raises(CompileError, match="m = 268435457; indices of 32 bits are proved up to 268435456"):
         kernel(long)
