@@ -3,6 +3,7 @@
 A backend is an object with these:
 
     target() -> Target                                   what its schedules should know of the machine
+    arithmetic() -> Arithmetic                           what the language says of rounding; certificates carry it
     emit(certified) -> {kernel name: text}               prints; takes nothing but a `Certified`
     load(certified, sources) -> [callable(sizes, arrays)]  one callable a kernel
     IN_PLACE                                             whether kernels take NumPy arrays as they lie; if not:

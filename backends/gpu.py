@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from tang_verified.backends.arithmetic import Arithmetic
 from tang_verified.backends.launch import Plan
 from tang_verified.backends.simt import SimtDialect, print_simt
 from tang_verified.passes.schedule.target import Target
@@ -25,6 +26,9 @@ class GpuBackend:
     @property
     def runtime(self) -> Any:
         return import_module(self._runtime) if isinstance(self._runtime, str) else self._runtime
+
+    def arithmetic(self) -> Arithmetic:
+        return self.dialect.arithmetic
 
     def target(self) -> Target:
         """The same on every machine: whether a device is there, and which, changes no certificate."""

@@ -97,7 +97,7 @@ class CompiledKernel:
         """The certificate as JSON text; `audit` re-checks it."""
         from tang_verified.proofs.certificate import write
 
-        return write(self.certified, self.files)
+        return write(self.certified, self.files, self._backend.arithmetic().lines())
 
     def explain(self) -> str:
         """The derivation, step by step, in notation a person can read."""

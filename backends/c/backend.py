@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tang_verified.backends.arithmetic import Arithmetic
 from tang_verified.backends.c import runtime
 from tang_verified.backends.c.dialect import CDialect
 from tang_verified.backends.printer import print_kernel
@@ -11,6 +12,10 @@ from tang_verified.passes.schedule.target import Target
 from tang_verified.proofs.check import Certified, is_certified
 
 IN_PLACE = True
+
+
+def arithmetic() -> Arithmetic:
+    return CDialect.arithmetic
 
 
 def target() -> Target:

@@ -6,20 +6,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tang_verified.backends.arithmetic import Arithmetic, Error
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
-from tang_verified.backends.special import MADE
+from tang_verified.backends.special import MADE, SHADER
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import DType
 
 FUNCTIONS = """exp log sqrt sin cos tan tanh sinh cosh asin acos atan floor ceil pow round"""
+
+ARITHMETIC = Arithmetic(
+    language="WGSL",
+    document="WebGPU Shading Language, Floating Point Evaluation",
+    rounding="to either of the two neighbours",
+    contraction="wherever it stands",
+    reassociation="where the result is at least as accurate",
+    subnormals="may be flushed to zero",
+    special="may be assumed not to occur; what tells an empty state is made from bits",
+    half="to either of the two neighbours; computed in float32",
+    errors={
+        **SHADER, **dict.fromkeys(("asin", "acos"), Error(absolute=6.77e-5, note="or as by atan2")),
+        "tanh": Error(absolute=1e-5, note="or as sinh / cosh"),
+    },
+)  # fmt: skip
 
 
 class WgslDialect(ScalarDialect):
     """Spells kernels in WGSL."""
 
     name = "WGSL"
+    arithmetic = ARITHMETIC
     reserved = frozenset(
         f"""{FUNCTIONS} alias break case const const_assert continue continuing default diagnostic discard else enable false fn
         for if let loop override requires return struct switch true var while array atomic bool f16 f32 i32 u32 mat2x2 ptr

@@ -17,6 +17,8 @@ SOURCES = {
     "softmax": {"softmax.c": "int softmax;\n"},
 }
 
+ARITHMETIC = ("C: a + b is rounded to nearest", "C: exp: within 1.1 ulp")
+
 
 @cache
 def certified(name: str) -> Certified:
@@ -29,7 +31,7 @@ def certified(name: str) -> Certified:
 
 @cache
 def certificate(name: str) -> str:
-    return write(certified(name), SOURCES[name])
+    return write(certified(name), SOURCES[name], ARITHMETIC)
 
 
 def softmax(x):  # type: ignore[no-untyped-def]
