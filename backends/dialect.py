@@ -60,6 +60,9 @@ class Dialect(Protocol):
     def shift_lanes(self, text: str, by: int, kind: Type) -> str:
         """Lane l of the result is lane l + by; what comes into the upper lanes does not matter."""
 
+    def exchange(self, text: str, step: int, kind: Type) -> str:
+        """The value of the thread whose number in the subgroup differs by the bit `step`."""
+
     def lane_of(self, text: str, lane: str, kind: Type) -> str:
         """One lane of a vector, as a scalar."""
 
@@ -78,8 +81,8 @@ class Dialect(Protocol):
     def loop(self, axis: str, extent: str, unroll: bool = False) -> str:
         """The head of a loop 0 <= axis < extent."""
 
-    def grid(self, depth: int) -> list[str]:
-        """What stands in front of a nest of `depth` loops whose iterations may run at once, inside a `region`."""
+    def grid(self, extents: Sequence[str]) -> list[str]:
+        """What stands in front of a nest of loops whose iterations may run at once, inside a `region`."""
 
     def region(self) -> list[str]:
         """The head of the block that parallel workers run, up to its opening brace."""

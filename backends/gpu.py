@@ -32,7 +32,11 @@ class GpuBackend:
 
     def target(self) -> Target:
         """The same on every machine: whether a device is there, and which, changes no certificate."""
-        return Target(lanes=16, threads=THREADS, shared_bytes=SHARED_BYTES, index_bits=self.dialect.bits)
+        d = self.dialect
+        return Target(
+            lanes=16, threads=THREADS, shared_bytes=SHARED_BYTES, subgroup=d.subgroup, index_bits=d.bits,
+            asynchronous=d.asynchronous, unit=d.unit,
+        )  # fmt: skip
 
     def emit(self, certified: Certified) -> dict[str, str]:
         """The text of each kernel. A program that the checker did not prove has no text."""

@@ -25,6 +25,7 @@ class Places:
         self.dialect, self.names, self.registers = dialect, names, registers
         self.storage: dict[str, Storage] = {}
         self.real = "f32"
+        self.lane_variable = ""  # of a statement for threads: the last of its thread axes
         self.mask_bits = 32
         self._temporaries = 0
         self._uses: dict[Term, frozenset[str]] = {}

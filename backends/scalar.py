@@ -32,6 +32,9 @@ class ScalarDialect:
     elements: ClassVar[dict[DType, str]]  # dtype -> an array element's type
     functions: ClassVar[dict[str, str]]  # operation -> the language's own function on float32
     bits: ClassVar[int] = 64  # of an index
+    asynchronous: ClassVar[bool] = False
+    unit: ClassVar[str] = ""  # the matrix unit that schedules may use
+    subgroup: ClassVar[int] = 0  # threads that a schedule may rely on to be one subgroup; 0: none
     qualifier: ClassVar[str] = ""  # before a function
     infinity: ClassVar[dict[str, str]]  # "inf", "-inf", "nan" -> a float
 
@@ -180,6 +183,12 @@ class ScalarDialect:
     def index(self, name: str, value: str) -> str:
         """A constant integer's declaration."""
         return self.declare(Type("i64", 1), name, value, constant=True)
+
+    def multiply(self, unit: str, c: Sequence[str], a: Sequence[str], b: Sequence[str]) -> str:
+        raise Unsupported(f"{self.name} has no unit {unit}; compile for a target without it")
+
+    def exchange(self, text: str, step: int, kind: Type) -> str:
+        raise Unsupported(f"{self.name}: no exchange of values within a subgroup; compile for a target with subgroup 0")
 
     # What scalar code has no use for
 

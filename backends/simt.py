@@ -13,19 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 from typing import Protocol
 
-from tang_verified.backends.assign import Assigns
+from tang_verified.backends.assign import Assigns, Cell
 from tang_verified.backends.dialect import Dialect, Unsupported
 from tang_verified.backends.launch import Binding, Launch, Plan
 from tang_verified.backends.names import Names
 from tang_verified.backends.scopes import Context, Line, Scope, flatten
 from tang_verified.backends.storage import Again, Memory, Registers, Variables
 from tang_verified.semantics.build import canonical
-from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Kernel, Stmt, Wait
+from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Kernel, Loop, Stmt, Wait
 from tang_verified.semantics.program import BYTES, DType
-from tang_verified.semantics.terms import ONE, Const, Op, Read, Term, Var, children, free_vars, rebuild, substitute
+from tang_verified.semantics.terms import ONE, Const, Fold, Op, Read, Term, Var, children, free_vars, rebuild, substitute
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Entry:
 class SimtDialect(Dialect, Protocol):
     """What a language of GPU kernels spells beside expressions."""
 
+    subgroup: int  # threads that a schedule may rely on to be one subgroup; 0: none
+    unit: str  # the matrix unit that schedules may use, or none
+    asynchronous: bool  # copies to shared memory can go on by themselves
+    types: dict[str, str]  # kind -> a variable's type
+
     def index(self, name: str, value: str) -> str:
         """A constant integer's declaration."""
 
@@ -55,6 +61,18 @@ class SimtDialect(Dialect, Protocol):
 
     def barrier(self) -> str:
         """All threads of the block meet, and see what was written to shared arrays."""
+
+    def copy(self, dtype: DType, target: str, offset: str, source: str, place: str, condition: str | None) -> str:
+        """An element's copy that goes on by itself; zero where the condition fails, and then nothing is read."""
+
+    def commit(self) -> str:
+        """The copies so far are a group."""
+
+    def wait(self, keep: int) -> str:
+        """Wait until at most `keep` groups are pending."""
+
+    def multiply(self, unit: str, c: Sequence[str], a: Sequence[str], b: Sequence[str]) -> str:
+        """A matrix unit's statement on variables: the slots of a lane's fragments, in the order of `semantics/units.py`."""
 
     def module(self, kernel: Kernel, entries: Sequence[Entry]) -> str:
         """The whole text: helpers, then the entry points."""
@@ -83,6 +101,7 @@ class _Printer(Assigns):
         self.mutable: set[str] = set()
         self.shared: list[tuple[str, DType, int]] = []
         self.owners: dict[str, int] = {}
+        self.copying = False
 
     def print(self) -> tuple[str, Plan]:
         kernel, program = self.kernel, self.kernel.program
@@ -177,6 +196,10 @@ class _Printer(Assigns):
                     lines += self.for_loop(statement, names)
                 case Barrier():
                     lines.append((0, self.dialect.barrier()))
+                case Commit() if self.dialect.asynchronous:
+                    lines.append((0, self.dialect.commit()))
+                case Wait(keep) if self.dialect.asynchronous:
+                    lines.append((0, self.dialect.wait(keep)))
                 case Commit() | Wait():
                     pass  # a copy that is done at once is done in time
                 case _:
@@ -213,14 +236,63 @@ class _Printer(Assigns):
                 lines.append((0, self.dialect.index(fresh := self.names.take("rest"), f"{rest} / {extent}")))
                 rest = fresh
             inside[loops[place].axis.name] = Var(variable)
+            if place == len(loops) - 1:
+                self.lane_variable = variable
         own = replace(
             statement, loops=tuple(loop for loop in statement.loops if loop.kind != "thread"),
             index=statement.index[self.owners.get(statement.target, 0) :],
             value=self.slots(statement.value), guard=self.slots(statement.guard), claim=None,
         )  # fmt: skip
-        lines += self.assign(own, inside, frozenset(self.mutable)).lines
+        self.copying = statement.asynchronous and self.dialect.asynchronous
+        if statement.unit:
+            lines = self.by_unit(own)
+        else:
+            lines += self.assign(own, inside, frozenset(self.mutable)).lines
         # also where all threads take part: PoCL 3.0 was seen to mix up such a block with a conditional one before it
         return [(0, f"if ({self.thread} < {prod(extents)}) {{"), *((level + 1, text) for level, text in lines), (0, "}")]
+
+    def by_unit(self, statement: Assign) -> list[Line]:
+        """One multiplication for each fragment of the result; its last two loops are the slots of a lane."""
+        reads = reads_in_order(statement.value)
+        fold = next(f for f in children(statement.value) if isinstance(f, Fold))
+        outer, slots = statement.loops[:-2], statement.loops[-2:]
+        lines: list[Line] = []
+
+        def cells(read: Read, axes: list[tuple[str, int]], around: dict[str, Term]) -> list[str]:
+            place = self.storage[read.tensor]
+            if not isinstance(place, Variables):
+                raise Unsupported(f"{read.tensor}: a unit's fragments are variables")
+            found = []
+            for numbers in product(*(range(extent) for _, extent in axes)):
+                put = {**around, **{name: Const(n) for (name, _), n in zip(axes, numbers, strict=True)}}
+                index = tuple(canonical(substitute(i, put)) for i in read.index)
+                _, number, _ = self.registers.find(read.tensor, index, None)
+                found.append(place.variable(number, self.dialect))
+            return found
+
+        u, _, q = ((axis.name, 2) for axis in fold.axes)
+        h, p = ((loop.axis.name, 2) for loop in slots)
+        for numbers in product(*(range(_extent(loop)) for loop in outer)):
+            around: dict[str, Term] = {loop.axis.name: Const(n) for loop, n in zip(outer, numbers, strict=True)}
+            c, a, b = cells(reads[0], [h, p], around), cells(reads[1], [u, h, q], around), cells(reads[2], [u, q], around)
+            lines.append((0, self.dialect.multiply(statement.unit, c, a, b)))
+        return lines
+
+    def _joint(self, target: str, cells: list[Cell], context: Context) -> None:
+        """A copy that goes on by itself names its source; it has no value to compute."""
+        if not self.copying:
+            super()._joint(target, cells, context)
+            return
+        place = self.memory(target)
+        for index, value, _ in cells:
+            condition = None
+            if isinstance(value, Op) and value.name == "select":
+                condition, value = self.value(value.args[0], context).text, value.args[1]
+            if not isinstance(value, Read):
+                raise Unsupported(f"{target}: only an element of an array is copied asynchronously")
+            source = self.memory(value.tensor)
+            offset, there = self.integer(place.offset(index), context), self.integer(source.offset(value.index), context)
+            context.scope.add(self.dialect.copy(place.dtype, place.variable, offset, source.variable, there, condition))
 
     def slots(self, term: Term) -> Term:
         """Reads of a thread's own cells without the owner."""
@@ -246,13 +318,26 @@ class _Printer(Assigns):
             return
         self.registers.declare(buffer.name)
         if self.registers.holds(buffer.name):
-            cells = Variables(buffer.name, buffer.dtype, self.registers.width[buffer.name], self.names.take)
+            half = "f16" in self.dialect.types
+            cells = Variables(buffer.name, buffer.dtype, self.registers.width[buffer.name], self.names.take, half)
             self.storage[buffer.name] = cells
             lines.append((0, cells.slot))
             return
         variable = self.names.take(buffer.name)
         self.storage[buffer.name] = Memory(variable, buffer.dtype, shape, own=True)
         lines.append((0, self.dialect.private_array(buffer.dtype, variable, _count(buffer, shape))))
+
+
+def _extent(loop: Loop) -> int:
+    extent = loop.axis.extent
+    if not isinstance(extent, Const) or loop.kind != "unroll":
+        raise Unsupported(f"{loop.axis.name}: the fragments of a unit are copied out")
+    return int(extent.value)
+
+
+def reads_in_order(term: Term) -> list[Read]:
+    """Every read, as it stands in the term."""
+    return [term] if isinstance(term, Read) else [read for part in children(term) for read in reads_in_order(part)]
 
 
 def _count(buffer: Buffer, shape: tuple[Term, ...]) -> int:

@@ -44,12 +44,15 @@ class Variables:
     dtype: DType
     width: int
     take: Callable[[str], str]
+    half: bool = False  # whether the language computes with float16 variables
     slot: Slot = field(default_factory=list)
     cells: dict[tuple[int, ...], str] = field(default_factory=dict)
 
     def type(self, width: int) -> Type:
         """A register has its own precision, whatever the statement that meets it computes in."""
         kinds = {"float64": "f64", "int32": "i64", "int64": "i64", "bool": "bool"}
+        if self.half:
+            kinds["float16"] = "f16"
         return Type(kinds.get(self.dtype, "f32"), width)
 
     def variable(self, number: tuple[int, ...], dialect: Dialect) -> str:

@@ -7,11 +7,12 @@ Each buffer's content is a term in its own index, over the program's tensors and
       acc[r, c] := acc[r, c] + Σ_k x[r, k] y[k, c]     content = P(t) + Σ_k …            (reads are replaced by contents)
     out[4 i + r, c] := acc[r, c]                       shown: P(E) = the definition of out at [4 i + r, c]
 
-Obligations, by name: `stage/…` a buffer is read where it is defined; `in-bounds/…`; `carried/…` loop invariants;
-`value/…` what is written is what the definition (or the buffer's claim) says; `cover/…` every cell is written;
-`no-race/…` no two iterations, of any loop, write one cell (buffers of parallel instances are their own, so this is all
-that instances share); a thread's own cells are touched by it alone, and what threads share is ordered (`races.py`);
-`capacity/…` what is asked of the machine; `width/…` index arithmetic stays within its bits.
+Obligations, by name: `reachable/…` a loop is entered, a statement runs, for some sizes and data; `stage/…` a buffer is
+read where it is defined; `in-bounds/…`; `carried/…` loop invariants; `value/…` what is written is what the definition (or
+the buffer's claim) says; `cover/…` every cell is written; `no-race/…` no two iterations, of any loop, write one cell
+(buffers of parallel instances are their own, so this is all that instances share); a thread's own cells are touched by it
+alone, and what threads share is ordered (`races.py`); `capacity/…` what is asked of the machine; `width/…` index
+arithmetic stays within its bits.
 """
 
 from __future__ import annotations
@@ -30,9 +31,8 @@ from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Claim, Commit, For, Kernel, Kind, Stmt, Wait
 from tang_verified.semantics.kernel import Scope as BufferScope
 from tang_verified.semantics.program import BYTES, SORTS, Tensor, check_read
-from tang_verified.semantics.sets import is_affine
+from tang_verified.semantics.sets import is_affine, usable
 from tang_verified.semantics.terms import (
-    FALSE,
     ONE,
     TRUE,
     ZERO,
@@ -86,7 +86,7 @@ class Frame:
     loops: tuple[For, ...]
     scope: Scope
     ranges: Ranges
-    thread: Term = ZERO
+    thread: Term | None = ZERO  # none: a unit's, all lanes together
 
 
 class Execution:
@@ -99,7 +99,8 @@ class Execution:
         self.outputs: dict[str, list[Write]] = {name: [] for name in kernel.outputs}
         self.tensors: dict[str, Tensor] = {name: self.program.tensor(name) for name in kernel.reads}
         self.threads = Threads(ledger, kernel)
-        self.shared_bytes = 0
+        self.shared_bytes = self.widest = 0
+        self.idle = False  # an output has no element, whatever the sizes: then statements need not run
 
     def run(self) -> None:
         """Discharge every obligation of the kernel or raise `Refused` (`IllFormed` for what is no kernel at all)."""
@@ -108,6 +109,7 @@ class Execution:
         check_names((self.kernel.name, *self.kernel.reads, *self.kernel.outputs), "kernel")
         for name in self.kernel.outputs:
             self.program.definition(name)  # an input is no output
+            self.idle |= self._never(name)
         self.ledger.place = f"kernel {self.kernel.name}/machine"
         self.threads.check_machine()
         scope = Scope(self.ledger.base)
@@ -118,6 +120,17 @@ class Execution:
             self.ledger.place = f"kernel {self.kernel.name}/{name}"
             tensor = self.program.tensor(name)
             self._covered(name, tensor.shape, writes, scope)
+
+    def _never(self, name: str) -> bool:
+        """Whether the output is shown to have no element, as x[5:] of a fixed size 3 has none."""
+        self.ledger.place = f"kernel {self.kernel.name}/{name}"
+        cells = tuple(Axis(self.ledger.fresh("x"), extent) for extent in self.program.tensor(name).shape)
+        try:
+            with self.ledger.trial():
+                self.ledger.holds(f"empty/{name}", self.ledger.base, Op("not", (conj(*domain_facts(cells)),)))
+            return True
+        except Refused:
+            return False
 
     # -- statements -------------------------------------------------------------------------------------------------
 
@@ -160,9 +173,7 @@ class Execution:
         if buffer.dtype not in SORTS or buffer.scope not in get_args(BufferScope):
             raise IllFormed(f"buffer {buffer.name}: {buffer.dtype} {buffer.scope}")
         arrays = (*self.tensors.values(), *map(self.program.tensor, self.outputs))
-        widest = max((BYTES[t.dtype] for t in arrays if SORTS[t.dtype] == "real"), default=0)
-        if SORTS[buffer.dtype] == "real" and BYTES[buffer.dtype] < widest:
-            raise self.ledger.refuse("width/real", f"{buffer.name} is narrower than the arrays of the kernel", "disproved")
+        self.widest = max((BYTES[t.dtype] for t in arrays if SORTS[t.dtype] == "real"), default=0)
         self.threads.check_owners(buffer)
         bound = 1
         for extent in buffer.shape:
@@ -203,6 +214,8 @@ class Execution:
                 raise self.ledger.refuse("stage/defined", f"{carried.buffer} is carried but never set", "disproved")
             self._same_content("carried/entry", cell, cell.content, at(carried.claim, loop.axis.name, Const(0)), frame.scope)
         inner = Frame((*frame.loops, loop), frame.scope.over((loop.axis,)), frame.ranges.over(self.ledger, loop.axis))
+        if not self.idle:
+            self.equality.reachable(f"reachable/{loop.axis.name}", inner.scope)
         for carried in loop.carried:
             self.cells[carried.buffer].content = carried.claim
         around: list[Item] = self.threads.order
@@ -256,10 +269,13 @@ class Execution:
         self._kinds(statement)
         buffer = self.cells[statement.target].buffer if statement.target in self.cells else None
         self.threads.check_copy(statement, buffer, self.tensors)
+        self.threads.check_unit(statement, {name: cell.buffer for name, cell in self.cells.items()})
         ranges = frame.ranges.all_over(self.ledger, axes)
         inner = replace(frame, scope=frame.scope.over(axes), ranges=ranges, thread=self.threads.number(statement))
         guard = self.resolve(statement.guard, inner, statement)
         inner = replace(inner, scope=inner.scope.given(guard))
+        if not self.idle:
+            self.equality.reachable(f"reachable/{statement.target}", inner.scope)
         value = self.resolve(statement.value, inner, statement)
         index = tuple(canonical(self.resolve(i, inner, statement)) for i in statement.index)
         write = Write(
@@ -286,6 +302,10 @@ class Execution:
         cell = self.cells[statement.target]
         if SORTS[cell.buffer.dtype] != sort_of(value):
             raise IllFormed(f"{statement.target} holds {cell.buffer.dtype}, the value is {sort_of(value)}")
+        bytes_ = BYTES[cell.buffer.dtype]
+        if SORTS[cell.buffer.dtype] == "real" and bytes_ < self.widest and not self._exact(statement.value, bytes_):
+            why = f"{statement.target} is narrower than the arrays of the kernel, and given more than their elements"
+            raise self.ledger.refuse("width/real", why, "disproved")
         if cell.buffer.dtype == "int32":
             frame.ranges.fits_int32(self.ledger, value, {t.name for t in self.tensors.values() if t.dtype == "int32"})
         self._in_box(statement.target, cell.buffer.shape, index, frame)
@@ -329,6 +349,19 @@ class Execution:
             raise IllFormed(f"{statement.target}: an index that is not its own axes needs a claim")
         fresh = {name: Var(self.ledger.fresh(name)) for name in plain}
         cell.content = Claim(tuple(fresh[name].name for name in plain), substitute(value, dict(fresh)))
+
+    def _exact(self, value: Term, width: int) -> bool:
+        """Whether a value is an element of an array or buffer of at most this width, or zero, or an infinity."""
+        match value:
+            case Read(name, _, "real"):
+                dtype = self.cells[name].buffer.dtype if name in self.cells else self.tensors[name].dtype
+                return BYTES[dtype] <= width
+            case Const(number):
+                return number == 0 or isinstance(number, str)
+            case Op("select", (_, a, b)) | Op("max" | "min", (a, b)):
+                return self._exact(a, width) and self._exact(b, width)
+            case _:
+                return False
 
     def _rest_stays(self, cell: Cell, claim: Claim, index: tuple[Term, ...], fixed: list[int], scope: Scope) -> None:
         """Where the statement fixes a place of the index, other cells keep what they hold."""
@@ -388,8 +421,12 @@ class Execution:
                 twin = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in second.axes}
                 there = tuple(substitute(f, dict(twin)) for f in second.facts)
                 meet = tuple(Op("eq", (i, substitute(m, dict(twin)))) for i, m in zip(first.index, second.index, strict=True))
-                same = conj(*(Op("eq", (Var(a.name), twin[a.name])) for a in first.axes)) if first is second else FALSE
-                self.ledger.holds(f"no-race/{name}", (*scope.facts, *first.facts, *there, *meet), same)
+                both = (*first.facts, *there, *meet)
+                if first is second:
+                    same = conj(*(Op("eq", (Var(a.name), twin[a.name])) for a in first.axes))
+                    self.ledger.holds(f"no-race/{name}", (*scope.facts, *both), same)
+                else:
+                    self.ledger.holds(f"no-race/{name}", scope.facts, Op("not", (conj(*usable(both)),)))
 
     def _in_box(self, name: str, shape: tuple[Term, ...], index: tuple[Term, ...], frame: Frame) -> None:
         if len(index) != len(shape):

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tang_verified.proofs.ledger import Ledger
-from tang_verified.semantics.build import canonical
+from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.kernel import Barrier, Commit, Wait
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import FALSE, ONE, ZERO, Axis, Const, Op, Term, Var, free_vars, substitute
@@ -138,8 +138,9 @@ class Races:
             return  # see `_in_flight`
         mine, theirs = self._instance(a, around, {}), self._instance(b, around, names)
         meet = tuple(Op("eq", pair) for pair in zip(mine[0], theirs[0], strict=True))
-        apart = Op("ne", (mine[1], theirs[1]))
-        given = (*self.facts, *mine[2], *theirs[2], *order, *meet, apart)
+        # a copy that goes on by itself is not even ordered after what its own thread did before
+        apart = () if second.asynchronous else (Op("ne", (mine[1], theirs[1])),)
+        given = (*self.facts, *mine[2], *theirs[2], *order, *meet, *apart)
         self.ledger.holds(f"no-race/{first.buffer}", [f for f in given if is_affine(f)], FALSE)
 
     def _instance(
@@ -165,24 +166,34 @@ class Races:
                 continue
             ready = _completed(items, there)
             common = _common_loops(items, path, there)
-            orders: list[tuple[tuple[str, ...], dict[str, str], tuple[Term, ...]]] = []
+            names = tuple(loop.axis.name for loop in common)
             if path < there:
-                orders.append((common, {}, ()))
-            for level, name in enumerate(common):
-                later = f"{name}'"
-                orders.append((common[:level], {name: later}, (Op("lt", (Var(name), Var(later))),)))
-            for around, names, order in orders:
-                mine = self._instance(Place(_counted(copy, group)), (*around, *names), {})
-                theirs = self._instance(Place(_counted(access, ready or ZERO)), around, names)
-                meet = tuple(Op("eq", pair) for pair in zip(mine[0][:-1], theirs[0][:-1], strict=True))
-                given = [f for f in (*self.facts, *mine[2], *theirs[2], *order, *meet) if is_affine(f)]
-                done = FALSE if ready is None else Op("lt", (mine[0][-1], theirs[0][-1]))
-                self.ledger.holds(f"async/{copy.buffer}", given, done)
+                self._flight(copy, group, access, ready, names, {}, ())
+            for level, loop in enumerate(common):
+                if not loop.parallel:  # the access in a later iteration; in another block, it is to another buffer
+                    later = f"{names[level]}'"
+                    order = (Op("lt", (Var(names[level]), Var(later))),)
+                    self._flight(copy, group, access, ready, names[: level + 1], {names[level]: later}, order)
+
+    def _flight(
+        self, copy: Access, group: Term, access: Access, ready: Sequence[Term], around: tuple[str, ...],
+        names: dict[str, str], order: tuple[Term, ...],
+    ) -> None:  # fmt: skip
+        mine = self._instance(Place(_counted(copy, group)), around, {})
+        theirs = self._instance(Place(_counted(access, *ready)), around, names)
+        rank = len(copy.index)
+        meet = tuple(Op("eq", pair) for pair in zip(mine[0][:rank], theirs[0][:rank], strict=True))
+        given = [f for f in (*self.facts, *mine[2], *theirs[2], *order, *meet) if is_affine(f)]
+        done: Term = FALSE
+        for count, iteration in zip(theirs[0][rank::2], theirs[0][rank + 1 :: 2], strict=True):
+            waited = conj(Op("lt", (ZERO, iteration)), Op("lt", (mine[0][rank], count)))
+            done = canonical(Op("or", (done, waited)))
+        self.ledger.holds(f"async/{copy.buffer}", given, done)
 
 
-def _counted(access: Access, count: Term) -> Access:
-    """The access with a count of groups as one more place of its cell, so that both are named alike."""
-    return Access(access.buffer, (*access.index, count), access.thread, access.facts, access.write)
+def _counted(access: Access, *counts: Term) -> Access:
+    """The access with counts of groups as more places of its cell, so that all are named alike."""
+    return Access(access.buffer, (*access.index, *counts), access.thread, access.facts, access.write)
 
 
 def _accesses(items: list[Item], path: Path) -> Iterator[tuple[Path, Access]]:
@@ -207,16 +218,16 @@ def _levels(items: list[Item], path: Path) -> list[tuple[list[Item], int, Repeat
     return out
 
 
-def _common_loops(items: list[Item], one: Path, other: Path) -> tuple[str, ...]:
-    """The loops around both, outermost first, those of the grid too."""
+def _common_loops(items: list[Item], one: Path, other: Path) -> list[Repeat]:
+    """The loops around both, outermost first."""
     out = []
     for mine, theirs in zip(one, other, strict=False):
         item = items[mine]
         if mine != theirs or not isinstance(item, Repeat):
             break
-        out.append(item.axis.name)
+        out.append(item)
         items = item.items
-    return tuple(out)
+    return out
 
 
 def _commits(items: Sequence[Item]) -> Term:
@@ -242,15 +253,31 @@ def _commits_before(items: list[Item], path: Path) -> Term:
     return canonical(total)
 
 
-def _completed(items: list[Item], path: Path) -> Term | None:
-    """Groups below this number are done, for all threads, at the item: by the last wait with a barrier after it."""
+def _completed(items: list[Item], path: Path) -> list[Term]:
+    """Numbers, in pairs (c, i): groups below c are done for all threads at the item, if i > 0. By the last wait before the
+    item with a barrier after it; or by that of the iteration before, of a loop around the item."""
+    out: list[Term] = []
+    levels = _levels(items, path)
+    start = len(path) - len(levels)
     barrier = False
-    for depth, (block, position, _) in reversed(list(enumerate(_levels(items, path)))):
+    for depth, (block, position, loop) in reversed(list(enumerate(levels))):
         for number in range(position - 1, -1, -1):
+            barrier = barrier or isinstance(block[number], Barrier)
             item = block[number]
-            barrier = barrier or isinstance(item, Barrier)
             if barrier and isinstance(item, Wait):
-                launch = len(path) - len(_levels(items, path))
-                at = (*path[: launch + depth], number)
-                return canonical(Op("sub", (_commits_before(items, at), Const(item.keep))))
-    return None
+                at = (*path[: start + depth], number)
+                return [*out, canonical(Op("sub", (_commits_before(items, at), Const(item.keep)))), ONE]
+        if loop is not None and not loop.parallel:
+            out += _before(items, path[: start + depth], block, loop.axis.name, barrier)
+    return out
+
+
+def _before(items: list[Item], path: Path, block: list[Item], axis: str, barrier: bool) -> list[Term]:
+    """By the last wait of the iteration before, with a barrier after it there or (`barrier`) since."""
+    for number in range(len(block) - 1, -1, -1):
+        item = block[number]
+        barrier = barrier or isinstance(item, Barrier)
+        if barrier and isinstance(item, Wait):
+            count = Op("sub", (_commits_before(items, (*path, number)), Const(item.keep)))
+            return [canonical(substitute(count, {axis: Op("sub", (Var(axis), ONE))})), Var(axis)]
+    return []

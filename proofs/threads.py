@@ -3,11 +3,12 @@
     acc[y, x, r, c] : register of 2      touched in instances of thread 16 y + x alone                 no-race/owner
     s[16 u + t] : shared                 noted, with its thread and where it stands, for `races.py`      no-race
     max_{l < 32} p[y, l]                 lane l of the subgroup computes p[y, l], from its own register   parallelise/subgroup
+    acc := acc + Σ a b   by a unit       reads its fragments as the unit's table says, across lanes      unit/…
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from tang_verified.proofs.ledger import Ledger
@@ -19,6 +20,7 @@ from tang_verified.semantics.terms import (
     REAL_ZERO,
     TRUE,
     ZERO,
+    Axis,
     Const,
     Fold,
     IllFormed,
@@ -30,6 +32,7 @@ from tang_verified.semantics.terms import (
     free_vars,
     substitute,
 )  # fmt: skip
+from tang_verified.semantics.units import UNITS, Operand, Unit, product
 
 MOST_THREADS = 1024
 MOST_SHARED = 1 << 20
@@ -89,11 +92,12 @@ class Threads:
         return canonical(number)
 
     def touch(
-        self, buffer: Buffer, index: tuple[Term, ...], thread: Term, facts: tuple[Term, ...], writer: Assign | None,
+        self, buffer: Buffer, index: tuple[Term, ...], thread: Term | None, facts: tuple[Term, ...], writer: Assign | None,
         inside: bool,
     ) -> None:  # fmt: skip
-        """An access to a cell: by its owner, or noted. `inside`: a grid loop lies between the buffer and the access."""
-        if self.machine.threads == 1:
+        """An access to a cell: by its owner, or noted. `inside`: a grid loop lies between the buffer and the access.
+        With no thread, a unit's operand, which `check_unit` has found where it belongs."""
+        if self.machine.threads == 1 or thread is None:
             return
         if buffer.scope != "global" and inside:
             why = f"{buffer.name} belongs to a block, and blocks inside it use it"
@@ -107,9 +111,12 @@ class Threads:
             going_on = writer is not None and writer.asynchronous
             self.order.append(Access(buffer.name, index, thread, facts, writer is not None, going_on))
 
-    def lane(self, fold: Fold, statement: Assign, thread: Term) -> Term:
-        """The thread that computes an element of a fold: the statement's, or the lane that the fold's axis names."""
+    def lane(self, fold: Fold, statement: Assign, thread: Term | None) -> Term | None:
+        """The thread that computes an element of a fold: the statement's, or the lane that the fold's axis names; none
+        alone, where a unit does."""
         kinds = dict(statement.fold_kinds)
+        if statement.unit or thread is None:
+            return None
         if not any(kinds.get(axis.name) == "thread" for axis in fold.axes):
             return thread
         axes = [loop.axis for loop in statement.loops if loop.kind == "thread"]
@@ -121,7 +128,7 @@ class Threads:
             why = f"{lanes} lanes, of a subgroup of {self.machine.subgroup}"
         elif statement.guard != TRUE or not always(fold, statement.value):
             why = "some lanes may not come to it"
-        elif prod(constant(axis.extent) or 0 for axis in axes) != self.machine.threads:
+        elif not self._all_take_part(statement):
             why = "some threads of the block do not take part"
         elif any(axes[-1].name in free_vars(body) for body in fold.body):
             why = "its body differs from lane to lane"
@@ -129,10 +136,66 @@ class Threads:
             raise self.ledger.refuse("parallelise/subgroup", f"fold over {fold.axes[0].name}: {why}", "disproved")
         return canonical(substitute(thread, {axes[-1].name: Var(fold.axes[0].name)}))
 
+    def _all_take_part(self, statement: Assign) -> bool:
+        extents = [constant(loop.axis.extent) or 0 for loop in statement.loops if loop.kind == "thread"]
+        return prod(extents) == self.machine.threads
+
+    def check_unit(self, statement: Assign, buffers: Mapping[str, Buffer]) -> None:
+        """A unit's statement is the one of its table, over fragments that are spread as the table says."""
+        if not statement.unit:
+            return
+        unit = UNITS.get(statement.unit)
+        if unit is None or statement.asynchronous:
+            raise IllFormed(f"no unit {statement.unit!r} is known")
+        why = self._unit_lanes(unit, statement) or self._unit_value(unit, statement, buffers)
+        if why:
+            raise self.ledger.refuse(f"unit/{unit.name}", why, "disproved")
+
+    def _unit_lanes(self, unit: Unit, statement: Assign) -> str:
+        extents = [constant(loop.axis.extent) for loop in statement.loops if loop.kind == "thread"]
+        if self.machine.subgroup != unit.lanes or extents[-2:] != [8, 4]:
+            return f"its last thread axes are not the {unit.lanes} lanes of a subgroup, 8 by 4"
+        return "" if statement.guard == TRUE and self._all_take_part(statement) else "some lanes do not take part"
+
+    def _unit_value(self, unit: Unit, statement: Assign, buffers: Mapping[str, Buffer]) -> str:
+        """That the value is `units.product` of three fragments, each of its own dtype and spread over (…, 8, 4)."""
+        reads = reads_in_order(statement.value)
+        threads = [loop.axis.name for loop in statement.loops if loop.kind == "thread"]
+        index, axes_ = statement.index, [loop.axis for loop in statement.loops if loop.kind == "thread"]
+        pairs = {loop.axis.name for loop in statement.loops if loop.kind == "unroll" and loop.axis.extent == Const(2)}
+        last = [place.name for place in index[-2:] if isinstance(place, Var) and place.name in pairs]
+        if len(reads) != 3 or len(last) != 2:
+            return "it is not a product of two fragments added to a third, two rows by two columns a lane"
+        operands = []
+        for read, slots, dtype in zip(reads, (2, 3, 2), (unit.accumulator, unit.operand, unit.operand), strict=True):
+            buffer = buffers.get(read.tensor)
+            spread = buffer is not None and buffer.owners == len(threads) and buffer.scope == "register"
+            if buffer is None or not spread or buffer.dtype != dtype or not self._fragment(buffer, axes_, slots):
+                return f"{read.tensor} is no {dtype} fragment of the unit, spread over the subgroup's lanes"
+            lanes = len(threads)
+            operands.append(Operand(read.tensor, read.index[: lanes - 2], read.index[lanes : len(read.index) - slots]))
+        fold = next((f for f in children(statement.value) if isinstance(f, Fold)), None)
+        axes = tuple(axis.name for axis in fold.axes) if fold is not None else ()
+        digits = (*threads[-2:], *last)
+        own = {*digits, *axes}
+        if len(axes) != 3 or any(free_vars(place) & own for o in operands for place in (*o.subgroup, *o.which)):
+            return "which fragment it takes depends on the lane"
+        c, a, b = operands
+        subgroup = tuple(Var(name) for name in threads[:-2])
+        if any(o.subgroup != subgroup for o in operands) or statement.target != c.buffer or reads[0].index != index:
+            return "it takes another subgroup's fragments"
+        if canonical(statement.value) != canonical(product(unit, c, a, b, digits, axes)):
+            return "it reads its fragments in another layout than the unit does"
+        return ""
+
+    @staticmethod
+    def _fragment(buffer: Buffer, threads: Sequence[Axis], slots: int) -> bool:
+        extents = [constant(extent) for extent in buffer.shape]
+        spread = extents[: buffer.owners] == [constant(axis.extent) for axis in threads]
+        return spread and extents[len(extents) - slots :] == [2] * slots
+
     def check_copy(self, statement: Assign, target: Buffer | None, tensors: Mapping[str, Tensor]) -> None:
         """A copy that goes on by itself: a tensor's elements as they are, or zeros, into a shared buffer."""
-        if statement.unit:
-            raise IllFormed(f"no unit {statement.unit!r} is known")
         if not statement.asynchronous:
             return
         value = statement.value
@@ -142,6 +205,13 @@ class Threads:
         if source is None or target is None or target.scope != "shared" or source.dtype != target.dtype:
             why = f"{statement.target} is no plain copy into a shared buffer"
             raise self.ledger.refuse("async/copy", why, "disproved")
+
+
+def reads_in_order(term: Term) -> list[Read]:
+    """Every read, as it stands in the term."""
+    if isinstance(term, Read):
+        return [term]
+    return [read for part in children(term) for read in reads_in_order(part)]
 
 
 def owners(buffer: Buffer) -> int:

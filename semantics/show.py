@@ -55,6 +55,12 @@ def show(term: Term, level: int = 0) -> str:
             return f"({text})" if level > 0 else text
         case Op("real" | "int", (a,)):
             return show(a, level)
+        case Op("add", (a, b)) if (opposite := _opposite(b)) is not None:
+            return show(Op("sub", (a, opposite)), level)
+        case Op("add", (a, b)) if (opposite := _opposite(a)) is not None:  # canonical order puts −1·i before n
+            return show(Op("sub", (b, opposite)), level)
+        case Op("mul", (Const(int(-1)), a)):
+            return show(Op("neg", (a,)), level)
         case Op(name, (a, b)) if name in INFIX:
             sign, own = INFIX[name]
             text = f"{show(a, own)} {sign} {show(b, own + 1)}"
@@ -62,6 +68,17 @@ def show(term: Term, level: int = 0) -> str:
         case Op(name, args):
             return f"{name}({', '.join(show(a) for a in args)})"
     raise TypeError(f"cannot show {type(term).__name__}")
+
+
+def _opposite(term: Term) -> Term | None:
+    """n for the integers −1 · n and -n: what is subtracted where the term is added. Reals are shown as they stand."""
+    match term:
+        case Const(int() as value) if value < 0 and not isinstance(value, bool):
+            return Const(-value)
+        case Op("mul", (Const(int() as value), a)) if value < 0:
+            return a if value == -1 else Op("mul", (Const(-value), a))
+        case _:
+            return None
 
 
 def _constant(value: int | bool | Fraction | str) -> str:

@@ -1,7 +1,8 @@
-"""Everything a certificate rests on that it does not prove: axioms, outside theorems, conventions, provers."""
+"""Everything that a kernel's results rest on and its certificate does not prove: from axioms to the C compiler."""
 
 from __future__ import annotations
 
+from tang_verified.believed import believed
 from tang_verified.proofs.certificate import CertificateData
 
 SOURCES = {  # axiom's family -> where it comes from
@@ -47,6 +48,8 @@ def assumptions(data: CertificateData) -> str:
     packages = {"isl": "islpy", "z3": "z3-solver", "cvc5": "cvc5"}
     out += [f"  {name} ({packages[name]} {data.provers.get(packages[name], '?')})" for name in used if name in packages]
     out.append("  structure: terms compared by the checker itself")
+    out.append("outside the proofs")
+    out += [f"  {text}" for text in believed(data.traced)]
     return "\n".join(out)
 
 

@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tang_verified.advice import advice
 from tang_verified.arrays import WRITABLE, Memory, kind_of, memory_of
 from tang_verified.errors import CompileError, place_of
-from tang_verified.semantics.program import ELEMENT_LIMIT, SORTS, Program, Tensor
+from tang_verified.semantics.program import ELEMENT_LIMIT, SORTS, Program, Size, Tensor
 from tang_verified.semantics.terms import Const, Var
 from tang_verified.spec import Spec
 
 if TYPE_CHECKING:
     from tang_verified.proofs.check import Certified
+    from tang_verified.tracing.context import Narrowed
 
 Empty = Literal["nan", "zero"]
 
@@ -48,10 +50,14 @@ class Timings:
 class CompiledKernel:
     """A certified program, ready to be called with arrays in the order of the function's parameters."""
 
-    def __init__(self, certified: Certified, backend: str, notes: tuple[str, ...], timings: Timings) -> None:
+    def __init__(
+        self, certified: Certified, backend: str, notes: tuple[str, ...], timings: Timings,
+        narrowed: Mapping[str, Narrowed] | None = None,
+    ) -> None:  # fmt: skip
         from tang_verified.backends import get
 
         self.certified, self.notes, self.timings = certified, notes, timings
+        self._narrowed = dict(narrowed or {})
         self.program, self.backend = certified.program, backend
         self._backend = get(backend)
         self._loaded: dict[int, list[Any]] = {}  # by the GPU that the arrays lie on, -1 for arrays of the host
@@ -105,17 +111,21 @@ class CompiledKernel:
 
         return explain(self.certificate)
 
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+    def __call__(self, *arrays: Any, out: Any = None, check_finite: bool = False) -> Any:
         """Run. Shapes and dtypes must fit the specs; the result is the caller's kind of array (a tuple for several outputs).
 
         NumPy arrays, and on the same device those of any library that speaks DLPack. On a GPU the call returns before the
         work is done, which is in the current stream.
+
+        The certificate speaks of finite inputs. `check_finite` refuses others, at the price of one more pass over them.
         """
         given = tuple(out) if isinstance(out, (tuple, list)) else () if out is None else (out,)
         labelled = [(tensor.name, array) for tensor, array in zip(self.program.inputs, arrays, strict=False)]
         memory = memory_of(self.name, self._backend, [*labelled, *(("out", array) for array in given)])
         with memory:
             views = self._bind(memory, arrays)
+            if check_finite:
+                self._check_finite(views)
             sizes = self._sizes(views)
             self._reached_by_indices(sizes)
             inputs = {name: memory.contiguous(view) for name, view in views.items()}
@@ -169,6 +179,19 @@ class CompiledKernel:
         except (BufferError, RuntimeError, TypeError, ValueError) as problem:
             raise CompileError(f"{self.name}: {label} gives no view of its memory: {problem}") from problem
 
+    def _check_finite(self, inputs: Mapping[str, Any]) -> None:
+        for name, array in inputs.items():
+            finite = np.isfinite(array)
+            if not finite.all():
+                index = tuple(int(i) for i in np.unravel_index(int(np.argmin(finite)), array.shape))
+                count = int(array.size - np.count_nonzero(finite))
+                more = f", the first of {count} such elements" if count > 1 else ""
+                at = f"{name}[{', '.join(map(str, index))}]" if index else name
+                raise CompileError(
+                    f"{self.name}: {at} is {array[index]}{more}; the certificate speaks of finite inputs",
+                    "replace it before the call, as np.nan_to_num does, or put a mask into the function with xp.where",
+                )
+
     def _sizes(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         sizes: dict[str, int] = {}
         where: dict[str, str] = {}
@@ -190,13 +213,25 @@ class CompiledKernel:
         for size in self.program.sizes:
             have = sizes.get(size.name)
             if have is None or not size.low <= have <= size.high:
-                wanted = f"{size.name}{'>=' if (have or 0) < size.low else '<='}{have}"
-                raise CompileError(
-                    f"{self.name}: size {size.name} is {have}, the certificate covers {size.low} to {size.high}",
-                    f"declare the range in the spec, as in '{wanted}', "
-                    "if the program has a meaning there",
-                )
+                raise self._outside(size, have)
         return sizes
+
+    def _outside(self, size: Size, have: int | None) -> CompileError:
+        """A size that the certificate does not cover: because the code has no meaning there, or was not asked for one."""
+        reason = self._narrowed.get(size.name)
+        if reason is not None and have is not None and have < size.low:
+            where = f" ({reason.place})" if reason.place else ""
+            return CompileError(
+                f"{self.name}: size {size.name} is {have}, and the code needs {size.name} >= {size.low}: "
+                f"below that, {reason.why}{where}",
+                f"call it with {size.name} >= {size.low}, treat smaller arrays before the call, "
+                "or change that line so that it means something for them",
+            )
+        wanted = f"{size.name}{'>=' if (have or 0) < size.low else '<='}{have}"
+        return CompileError(
+            f"{self.name}: size {size.name} is {have}, the certificate covers {size.low} to {size.high}",
+            f"declare the range in the spec, as in '{wanted}', if the program has a meaning there",
+        )
 
     def _reached_by_indices(self, sizes: Mapping[str, int]) -> None:
         """Refuse, before anything is copied, what the kernels' index arithmetic was not proved for."""
@@ -270,11 +305,12 @@ def derive_and_certify(
     """From a traced program to a proved one, and notes on what was tried and refused on the way."""
     from tang_verified.backends import get
     from tang_verified.passes.derive import derive
-    from tang_verified.passes.schedule.search import certified_plan
+    from tang_verified.passes.schedule.search import asked_plain, certified_plan
 
-    derived = timings.measure("derive", lambda: derive(program))
+    asked = dict(schedule or {})
+    derived = timings.measure("derive", lambda: derive(program, lambda name: asked_plain(asked, name)))
     target = get(backend).target()
-    certified, notes = timings.measure("certify", lambda: certified_plan(program, derived, target, dict(schedule or {})))
+    certified, notes = timings.measure("certify", lambda: certified_plan(program, derived, target, asked))
     return certified, (*derived.notes, *notes)
 
 
@@ -294,20 +330,18 @@ def compile(
     """
     from tang_verified.backends import REGISTRY
     from tang_verified.proofs.ledger import Refused
-    from tang_verified.tracing.tracer import trace
+    from tang_verified.tracing.tracer import trace_and_reasons
 
     if backend not in REGISTRY:
         raise CompileError(f"no backend {backend!r}", f"there are: {', '.join(sorted(REGISTRY))}", place_of(fn))
     timings = Timings()
-    program = timings.measure("trace", lambda: trace(fn, specs, empty=empty, name=name))
+    program, narrowed = timings.measure("trace", lambda: trace_and_reasons(fn, specs, empty=empty, name=name))
     try:
         certified, notes = derive_and_certify(program, timings, schedule=schedule, backend=backend)
     except Refused as refusal:
         raise CompileError(
             f"{program.name} is not compiled: {refusal.obligation} is {refusal.verdict} at {refusal.place}: {refusal.why}",
-            "correct the monoid's combine or identity, or say commutative=False"
-            if refusal.obligation.startswith("monoid/")
-            else "state more about the sizes (spec 'n>=1'), or write it more simply",
+            advice(refusal),
             place_of(fn),
         ) from refusal
-    return CompiledKernel(certified, backend, notes, timings)
+    return CompiledKernel(certified, backend, notes, timings, narrowed)

@@ -49,6 +49,8 @@ def text(report: Report) -> str:
         provers = Counter(o.prover for o in report.certified.obligations) if report.certified else Counter[str]()
         shown = ", ".join(f"{count} by {name}" for name, count in sorted(provers.items()))
         lines = [f"{report.file}: proved: {report.proved} obligations ({shown})"]
+        vacuous = Counter(o.place for o in report.certified.obligations if o.vacuous) if report.certified else Counter[str]()
+        lines += [f"  vacuous, as what they assume is contradictory: {n} in {place}" for place, n in vacuous.items()]
     else:
         lines = [f"{report.file}: {len(report.findings)} finding{'s' if len(report.findings) > 1 else ''}"]
         lines += [f"  {line(finding)}" for finding in report.findings]

@@ -177,6 +177,9 @@ class CDialect:
         self.type(Type("bool", kind.width, int(mask[1:3])))
         return f"TV_SHUFFLE({text}, {mask}, {lanes})"
 
+    def exchange(self, text: str, step: int, kind: Type) -> str:
+        raise NotImplementedError("a CPU has no threads of a subgroup")
+
     def lane_of(self, text: str, lane: str, kind: Type) -> str:
         return f"-{text}[{lane}]" if kind.kind == "bool" else f"{text}[{lane}]"
 
@@ -228,8 +231,11 @@ class CDialect:
     def region(self) -> list[str]:
         return ["#pragma omp parallel", "{"]
 
-    def grid(self, depth: int) -> list[str]:
-        return [f"#pragma omp for schedule(dynamic){f' collapse({depth})' if depth > 1 else ''}"]
+    def grid(self, extents: Sequence[str]) -> list[str]:
+        """Neighbours run on one thread, 256 portions in all: it streams on through memory, and the load stays even."""
+        depth = len(extents)
+        chunk = f"1 + {' * '.join(extents)} / 256"
+        return [f"#pragma omp for schedule(dynamic, {chunk}){f' collapse({depth})' if depth > 1 else ''}"]
 
     def private_array(self, dtype: DType, name: str, count: int) -> str:
         return f"{ELEMENTS[dtype]} {name}[{max(count, 1)}] __attribute__((aligned(64)));"

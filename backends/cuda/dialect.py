@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
 from tang_verified.semantics.kernel import Kernel
-from tang_verified.semantics.program import DType
+from tang_verified.semantics.program import BYTES, DType
 
 FUNCTIONS = """exp log log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan erf floor ceil pow"""
 
@@ -27,9 +28,29 @@ ARITHMETIC = Arithmetic(
         **dict.fromkeys(("a / b", "sqrt"), CORRECT), **dict.fromkeys(("log", "log1p", "expm1"), Error(1)),
         **dict.fromkeys(("exp", "rsqrt", "sin", "cos", "tanh", "cosh", "atan", "erf"), Error(2)),
         **dict.fromkeys(("sinh", "acos"), Error(3)), **dict.fromkeys(("tan", "asin", "pow"), Error(4)),
+        "mma": Error(note="products of float16 are exact; no document states how their float32 sums are rounded"),
     },
     double="a / b and sqrt correctly rounded, functions within the same ulp",
 )  # fmt: skip
+COPY = """static __device__ __forceinline__ void cp_async_BYTES(void *to, const void *from) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], BYTES;" :: "r"(address), "l"(from) : "memory");
+}"""
+PAIR = """static __device__ __forceinline__ unsigned tv_pair(__half low, __half high) {
+  return (unsigned)__half_as_ushort(low) | (unsigned)__half_as_ushort(high) << 16;
+}"""
+MULTIPLY = """static __device__ __forceinline__ void mma_m16n8k16(float &c0, float &c1, float &c2, float &c3,
+    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}"""
+COMMIT = """static __device__ __forceinline__ void cp_async_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}"""
+WAIT = """template <int keep> static __device__ __forceinline__ void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" :: "n"(keep) : "memory");
+}"""
 
 
 class CudaDialect(ScalarDialect):
@@ -45,7 +66,7 @@ class CudaDialect(ScalarDialect):
         max min abs fabs rint size_t blockIdx threadIdx gridDim blockDim warpSize {' '.join(f + 'f' for f in FUNCTIONS.split())}
         j0 j1 jn y0 y1 yn printf block thread""".split()
     )
-    types: ClassVar = {"f32": "float", "f64": "double", "i64": "long long", "bool": "bool"}
+    types: ClassVar = {"f16": "__half", "f32": "float", "f64": "double", "i64": "long long", "bool": "bool"}
     elements: ClassVar = {
         "float16": "__half", "float32": "float", "float64": "double", "int32": "int", "int64": "long long",
         "bool": "unsigned char",
@@ -54,6 +75,9 @@ class CudaDialect(ScalarDialect):
     infinity: ClassVar = {
         "inf": "__int_as_float(0x7f800000)", "-inf": "__int_as_float(0xff800000)", "nan": "__int_as_float(0x7fffffff)",
     }  # fmt: skip
+    subgroup = 32
+    asynchronous = True
+    unit = "mma.m16n8k16.f16.f32"
     qualifier = "static __device__ __forceinline__ "
 
     def library(self, name: str, kind: Type) -> str:
@@ -72,6 +96,35 @@ class CudaDialect(ScalarDialect):
 
     def thread_index(self) -> str:
         return "threadIdx.x"
+
+    def exchange(self, text: str, step: int, kind: Type) -> str:
+        return f"__shfl_xor_sync(0xffffffffu, {text}, {step})"
+
+    def convert(self, text: str, have: Type, want: Type) -> str:
+        if have.kind == "f16":
+            return text if want.kind == "f16" else f"__half2float({text})"
+        if want.kind != "f16":
+            return super().convert(text, have, want)
+        loaded = re.fullmatch(r"__half2float\((\w+\[[^\[\]]*\])\)", text)
+        return loaded[1] if loaded else f"__float2half_rn({text})"
+
+    def multiply(self, unit: str, c: Sequence[str], a: Sequence[str], b: Sequence[str]) -> str:
+        self.need("tv_pair", PAIR)
+        self.need("mma_m16n8k16", MULTIPLY)
+        pairs = [f"tv_pair({lo}, {hi})" for part in (a, b) for lo, hi in zip(part[::2], part[1::2], strict=True)]
+        return f"mma_m16n8k16({', '.join([*c, *pairs])});"
+
+    def copy(self, dtype: DType, target: str, offset: str, source: str, place: str, condition: str | None) -> str:
+        name = self.need(f"cp_async_{BYTES[dtype]}", COPY.replace("BYTES", str(BYTES[dtype])))
+        if condition is None:
+            return f"{name}(&{target}[{offset}], &{source}[{place}]);"
+        return f"if ({condition}) {name}(&{target}[{offset}], &{source}[{place}]); else {target}[{offset}] = 0;"
+
+    def commit(self) -> str:
+        return f"{self.need('cp_async_commit', COMMIT)}();"
+
+    def wait(self, keep: int) -> str:
+        return f"{self.need('cp_async_wait', WAIT)}<{keep}>();"
 
     def barrier(self) -> str:
         return "__syncthreads();"

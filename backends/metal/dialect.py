@@ -48,6 +48,7 @@ class MetalDialect(ScalarDialect):
     elements: ClassVar = {"float16": "half", "float32": "float", "int32": "int", "int64": "long", "bool": "uchar"}
     functions: ClassVar = {**{name: name for name in FUNCTIONS.split()}, "round": "rint", "abs": "fabs"}
     infinity: ClassVar = {"inf": "INFINITY", "-inf": "(-INFINITY)", "nan": "NAN"}
+    subgroup = 32
     qualifier = "static inline "
 
     def made(self, name: str, kind: Type) -> str | None:
@@ -58,6 +59,9 @@ class MetalDialect(ScalarDialect):
 
     def thread_index(self) -> str:
         return "(long)local.x"
+
+    def exchange(self, text: str, step: int, kind: Type) -> str:
+        return f"simd_shuffle_xor({text}, {step})"
 
     def barrier(self) -> str:
         return "threadgroup_barrier(mem_flags::mem_threadgroup);"

@@ -333,6 +333,7 @@ class Planner:
         if isinstance(extent, Const):
             tile = min(tile, self.rounded(extent, self.lanes, tile))
         group = Group(low, shape, folds, axis, tile, self.dtype)
+        group.dtypes = {t.name: t.dtype for t in (*self.program.inputs, *(d.tensor for d in self.program.defs))}
         bounds = self._tiles(group, shape)
         group.start_at(bounds[0])
         low.tiled[axis.name] = group.tiled

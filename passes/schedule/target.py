@@ -21,6 +21,8 @@ class Target:
     subgroup: int = 0
     shared_bytes: int = 0
     index_bits: int = 64
+    unit: str = ""  # a matrix unit, by its name in semantics/units.py
+    asynchronous: bool = False  # copies to shared memory go on by themselves
 
     @property
     def accumulators(self) -> int:

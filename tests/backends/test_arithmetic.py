@@ -107,7 +107,7 @@ def test_errors_are_within_the_statement(name: str) -> None:
     }  # fmt: skip
     for got, (operation, known) in zip(functions(name)(x, y), exact.items(), strict=True):
         error = stated.get(operation)
-        if error is None or error.ulp is None and not error.absolute:
+        if error is None or (error.ulp is None and not error.absolute):
             continue
         allowed = ((error.ulp or 0.0) + error.slope * np.abs(wide)) * np.spacing(np.abs(known).astype(np.float32))
         worst = (np.abs(got - known) / np.maximum(allowed, error.absolute)).max()

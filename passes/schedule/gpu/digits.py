@@ -17,11 +17,22 @@ from tang_verified.semantics.terms import Const, Term, Var
 
 @dataclass(frozen=True, slots=True)
 class Digit:
-    """One loop's part in an index place."""
+    """One loop's part in an index place. `rank`: its place among the digits of a thread's number; None for a slot.
+    `order`: the loop's place in the statement."""
 
     loop: str
     extent: int
-    thread: bool = False
+    rank: int | None = None
+    order: int = 0
+
+    @property
+    def place(self) -> tuple[bool, int, int]:
+        """Where it stands among a buffer's axes: owners by rank, then slots by order."""
+        return self.rank is None, self.rank or 0, self.order
+
+    @property
+    def thread(self) -> bool:
+        return self.rank is not None
 
 
 def constant(extent: Term) -> int | None:

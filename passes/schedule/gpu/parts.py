@@ -2,9 +2,14 @@
 
     s := max(m, max_{c, v < 256 [lane]} x[256 c + v])
 
-    part[v]  := max_c x[256 c + v]                  for v < 256 [thread]
-    warp[y, l] := max_{k < 32 [thread]} part[y, k]  where the machine has subgroups: by shuffles, every lane has the result
-    s        := max(m, max_{y < 8} warp[y, 0])      else in two steps of about √256 elements
+    part[v]  := max_c x[256 c + v]                  for v < 256 [thread], into a shared buffer
+    part2[y] := max_{k < 16} part[16 y + k]         for y < 16 [thread]
+    s        := max(m, max_{k < 16} part2[k])
+
+    with subgroups, the second step is shuffles, after which every lane has the result:
+    part[y, l]  := max_c x[256 c + 32 y + l]        for y < 8, l < 32 [thread], in a thread's own register
+    part2[y, l] := max_{k < 32 [thread]} part[y, k]
+    s           := max(m, max_{k < 8} part2[k, 0])
 
 Only where the statement has too few iterations to give every thread one; else each thread folds for itself.
 """
@@ -21,7 +26,21 @@ from tang_verified.passes.schedule.target import Target
 from tang_verified.semantics.build import iadd, imul
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Kind, Loop, Stmt
 from tang_verified.semantics.program import DType
-from tang_verified.semantics.terms import TRUE, Axis, Const, Fold, Op, Read, Sort, Term, Var, children, sort_of, substitute
+from tang_verified.semantics.terms import (
+    TRUE,
+    ZERO,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Sort,
+    Term,
+    Var,
+    children,
+    sort_of,
+    substitute,
+)
 
 
 def in_parts(statement: Assign, target: Target, names: Names, dtype: DType) -> list[Stmt]:
@@ -38,7 +57,7 @@ def in_parts(statement: Assign, target: Target, names: Names, dtype: DType) -> l
     for fold in folds:
         bare = Fold(fold.monoid, fold.axes, fold.guard, fold.body, 0)
         if bare not in done:
-            made, done[bare] = _parts(statement, fold, kinds, names, dtype)
+            made, done[bare] = _parts(statement, fold, kinds, target, names, dtype)
             out += made
         whole = done[bare]
         table[key(fold)] = Fold(whole.monoid, whole.axes, whole.guard, whole.body, fold.component)
@@ -68,28 +87,59 @@ def _binds(term: Term, name: str) -> bool:
 
 
 def _parts(
-    statement: Assign, fold: Fold, kinds: dict[str, Kind], names: Names, dtype: DType
+    statement: Assign, fold: Fold, kinds: dict[str, Kind], target: Target, names: Names, dtype: DType
 ) -> tuple[list[Stmt], Fold]:
     """Statements that leave partial states in a shared buffer, and the fold of those."""
     lane = fold.axes[-1]
     lanes = constant(lane.extent) or 1
     loops, index = _fresh(statement, names)
     first = names.fresh("part")
-    thread = names.fresh(lane.name)
-    put: dict[str, Term] = {**index, lane.name: Var(thread)}
+    group = target.subgroup if target.subgroup and lanes == target.threads and lanes > target.subgroup else 0
+    extents = (lanes // group, group) if group else (lanes,)
+    own = [(names.fresh(lane.name), extent) for extent in extents]
+    number: Term = ZERO
+    for name, extent in own:
+        number = iadd(imul(number, extent), Var(name))
+    put: dict[str, Term] = {**index, lane.name: number}
     out: list[Stmt] = []
     for k, _ in enumerate(fold.body):
         renamed = _renamed(Fold(fold.monoid, fold.axes[:-1], fold.guard, fold.body, k), put, names)
         inner_kinds = tuple((new.name, "seq" if kinds.get(old.name) == "lane" else kinds.get(old.name, "seq"))
                             for old, new in zip(fold.axes[:-1], renamed.axes, strict=True))  # fmt: skip
         value: Term = renamed if renamed.axes else _bare(renamed)
-        shape = (*(loop.axis.extent for loop in loops), Const(lanes))
-        buffer = Buffer(_name(first, k), _held(fold, k, dtype), shape, "thread")
-        place = (*(Var(loop.axis.name) for loop in loops), Var(thread))
-        spread = (*loops, Loop(Axis(thread, Const(lanes)), "thread"))
+        rest = tuple(loop.axis.extent for loop in loops)
+        shape = (*(Const(extent) for _, extent in own), *rest) if group else (*rest, Const(lanes))
+        buffer = Buffer(_name(first, k), _held(fold, k, dtype), shape, "register" if group else "thread", 2 if group else 0)
+        threads, around = tuple(Var(name) for name, _ in own), tuple(Var(loop.axis.name) for loop in loops)
+        place = (*threads, *around) if group else (*around, *threads)
+        spread = (*loops, *(Loop(Axis(name, Const(extent)), "thread") for name, extent in own))
         out += [Alloc(buffer), Assign(spread, buffer.name, place, value, TRUE, inner_kinds)]
     around = tuple(Var(loop.axis.name) for loop in statement.loops)
+    if group:
+        return _shuffled(statement, fold, first, lanes // group, group, names, dtype, out)
     return _joined(statement, fold, first, lanes, around, names, dtype, out)
+
+
+def _shuffled(
+    statement: Assign, fold: Fold, first: str, groups: int, size: int, names: Names, dtype: DType, out: list[Stmt]
+) -> tuple[list[Stmt], Fold]:
+    """Each subgroup folds its lanes' registers; then the fold over subgroups, from shared memory."""
+    loops, _ = _fresh(statement, names)
+    second, y, lane, inner = names.fresh("part"), names.fresh("y"), names.fresh("l"), names.fresh("k")
+    around = tuple(Var(loop.axis.name) for loop in loops)
+    sorts = [sort_of(identity) for identity in fold.monoid.identity]
+    for k, _ in enumerate(fold.body):
+        bodies = tuple(Read(_name(first, j), (Var(y), Var(inner), *around), sort) for j, sort in enumerate(sorts))
+        value = Fold(fold.monoid, (Axis(inner, Const(size)),), TRUE, bodies, k)
+        shape = (*(loop.axis.extent for loop in loops), Const(groups), Const(size))
+        buffer = Buffer(_name(second, k), _held(fold, k, dtype), shape, "thread")
+        spread = (*loops, Loop(Axis(y, Const(groups)), "thread"), Loop(Axis(lane, Const(size)), "thread"))
+        place = (*around, Var(y), Var(lane))
+        out += [Alloc(buffer), Assign(spread, buffer.name, place, value, TRUE, ((inner, "thread"),))]
+    last = names.fresh("k")
+    here = tuple(Var(loop.axis.name) for loop in statement.loops)
+    bodies = tuple(Read(_name(second, j), (*here, Var(last), ZERO), sort) for j, sort in enumerate(sorts))
+    return out, Fold(fold.monoid, (Axis(last, Const(groups)),), TRUE, bodies, 0)
 
 
 def _joined(

@@ -14,12 +14,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tang_verified.passes.schedule.analysis import all_folds
 from tang_verified.passes.schedule.gpu.barriers import with_barriers
 from tang_verified.passes.schedule.gpu.digits import Digit, constant, deal, digits
 from tang_verified.passes.schedule.gpu.parts import in_parts
+from tang_verified.passes.schedule.gpu.pipeline import pipelined
 from tang_verified.passes.schedule.lower import Names
 from tang_verified.passes.schedule.target import Target
 from tang_verified.semantics.build import canonical, iadd, imul
@@ -39,16 +41,23 @@ from tang_verified.semantics.terms import (
     substitute,
 )
 
+T = TypeVar("T")
 Cut = tuple[int, int | None]  # extent of a part of a loop, and the owner digit that it is (None: a slot), least first
 SLOTS = 256  # registers of a thread that a buffer may take
 
 
 @dataclass
 class Layout:
-    """How a buffer is spread: for each place, its digits (most significant first), thread digits numbered in order."""
+    """How a buffer is spread: for each place, its digits (most significant first)."""
 
     places: list[list[Digit]]
-    owners: list[str] = field(default_factory=list)
+
+    def digits(self) -> list[Digit]:
+        return [digit for place in self.places for digit in place]
+
+    def sorted(self, found: list[tuple[Digit, T]]) -> tuple[T, ...]:
+        """What belongs to the digits, in the buffer's order: owners by rank, then slots in the order of their loops."""
+        return tuple(what for _, what in sorted(found, key=lambda pair: pair[0].place))
 
 
 def distribute(kernel: Kernel, target: Target) -> Kernel:
@@ -87,11 +96,16 @@ class _Distribution:
             layout = self._layout(name, body)
             if layout is not None:
                 self.layouts[name] = layout
-        for statement in _statements(body):  # a statement may meet several; drop what does not agree
+        for statement in statements(body):  # a statement may meet several; drop what does not agree
             while self._cuts(statement) is None:
                 dropped = next(r for r in reversed(_touched(statement)) if r in self.layouts)
                 del self.layouts[dropped]
         body = self._rewrite(body)
+        if self.target.asynchronous:
+            known = {name: self.kernel.program.tensor(name) for name in self.kernel.reads}
+            body = pipelined(body, known, self.names)
+            self.shared = {a.buffer.name for a in _allocs(body) if a.buffer.scope == "shared"}
+            self.bytes = sum(_bytes(a.buffer) for a in _allocs(body) if a.buffer.scope == "shared")
         return with_barriers(body, frozenset(self.shared))
 
     # -- 1 ------------------------------------------------------------------------------------------------------------
@@ -117,11 +131,13 @@ class _Distribution:
     def _layout(self, name: str, body: tuple[Stmt, ...]) -> Layout | None:
         """From the statement that updates it: its innermost loops are threads, its copies slots."""
         shape = next(s.buffer.shape for s in _allocs(body) if s.buffer.name == name)
-        for statement in _statements(body):
+        for statement in statements(body):
             if statement.target != name or not any(loop.kind == "unroll" for loop in statement.loops):
                 continue
             given = deal(statement.loops, self.target.threads)
             loops = {loop.axis.name: loop for loop in statement.loops}
+            order = {name: place for place, name in enumerate(loops)}
+            ranks = {name: rank for rank, name in enumerate(n for n in loops if n in given)}
             places = []
             for place, extent in zip(statement.index, shape, strict=True):
                 found = digits(place, constant(extent) or 0, loops)
@@ -131,8 +147,8 @@ class _Distribution:
                 for digit in found:
                     share = given.get(digit.loop, 1)
                     split += [Digit(digit.loop, digit.extent // share)] * (share < digit.extent)
-                    split += [Digit(digit.loop, share, True)] * (share > 1)
-                places.append(_merged(split))
+                    split += [Digit(digit.loop, share, ranks.get(digit.loop))] * (share > 1)
+                places.append([replace(d, order=order[d.loop]) for d in split if d.extent > 1] or [Digit("", 1)])
             layout = Layout(places)
             slots = 1
             for place_digits in places:
@@ -140,7 +156,7 @@ class _Distribution:
                     slots *= 1 if digit.thread else digit.extent
             if slots > SLOTS or not any(d.thread for p in places for d in p):
                 return None
-            good = all(self._fits(layout, s, name) for s in _statements(body) if name in _touched(s))
+            good = all(self._fits(layout, s, name) for s in statements(body) if name in _touched(s))
             return layout if good and not _claimed_elsewhere(name, body) else None
         return None
 
@@ -180,21 +196,17 @@ class _Distribution:
     def _alloc(self, statement: Alloc) -> Alloc:
         buffer = statement.buffer
         dtype: DType = "int32" if buffer.dtype == "int64" and self.target.index_bits == 32 else buffer.dtype
+        if buffer.owners:
+            return statement
         if buffer.name in self.layouts:
             layout = self.layouts[buffer.name]
-            owners = [d for p in layout.places for d in p if d.thread]
-            slots = [d for p in layout.places for d in p if not d.thread]
-            shape = tuple(Const(d.extent) for d in (*owners, *slots))
-            return Alloc(Buffer(buffer.name, dtype, shape, "register", len(owners)), statement.claim)
-        size = BYTES[dtype]
-        for extent in buffer.shape:
-            value = constant(canonical(extent))
-            if value is None:
-                raise LookupError(f"buffer {buffer.name} has an extent that is known only when the kernel runs")
-            size *= value
+            every = layout.digits()
+            shape = layout.sorted([(d, Const(d.extent)) for d in every])
+            return Alloc(Buffer(buffer.name, dtype, shape, "register", sum(d.thread for d in every)), statement.claim)
+        shared = Buffer(buffer.name, dtype, buffer.shape, "shared")
         self.shared.add(buffer.name)
-        self.bytes += size
-        return Alloc(Buffer(buffer.name, dtype, buffer.shape, "shared"), statement.claim)
+        self.bytes += _bytes(shared)
+        return Alloc(shared, statement.claim)
 
     def _assign(self, statement: Assign) -> Assign:
         cuts = self._cuts(statement) or {}
@@ -233,25 +245,25 @@ class _Distribution:
         index = change.index(statement.target, statement.index)
         claim = None if statement.claim is None else self._claim(statement.target, statement.claim)
         kinds = tuple((name, "seq" if kind == "lane" else kind) for name, kind in statement.fold_kinds)
-        return Assign(
-            loops, statement.target, index, change.term(statement.value), change.term(statement.guard), kinds, claim
+        value, guard = change.term(statement.value), change.term(statement.guard)
+        return replace(
+            statement, loops=loops, index=index, value=value, guard=guard, fold_kinds=kinds, claim=claim
         )
 
     def _claim(self, name: str, claim: Claim) -> Claim:
         """A claim on a spread buffer, over (owners, slots)."""
         if name not in self.layouts:
             return claim
-        owners: list[str] = []
-        slots: list[str] = []
+        found: list[tuple[Digit, str]] = []
         put: dict[str, Term] = {}
         for old, place in zip(claim.index, self.layouts[name].places, strict=True):
             total: Term = ZERO
             for digit in place:
-                fresh = self.names.fresh(old)
-                (owners if digit.thread else slots).append(fresh)
-                total = iadd(imul(total, digit.extent), Var(fresh))
+                found.append((digit, self.names.fresh(old)))
+                total = iadd(imul(total, digit.extent), Var(found[-1][1]))
             put[old] = total
-        return Claim((*owners, *slots), canonical(substitute(claim.value, put)), canonical(substitute(claim.where, put)))
+        value, where = (canonical(substitute(part, put)) for part in (claim.value, claim.where))
+        return Claim(self.layouts[name].sorted(found), value, where)
 
 
 @dataclass
@@ -267,14 +279,13 @@ class _Change:
     def index(self, name: str, index: tuple[Term, ...]) -> tuple[Term, ...]:
         if name not in self.whole.layouts:
             return tuple(canonical(substitute(i, self.put)) for i in index)
-        owners: list[Term] = []
-        slots: list[Term] = []
+        every: list[tuple[Digit, Term]] = []
         loops = {loop.axis.name: loop for loop in self.statement.loops}
         for place, layout in zip(index, self.whole.layouts[name].places, strict=True):
             total = _extent_of(layout)
             given = digits(place, total, loops) or []
             parts = [(self.pieces[d.loop, k], e, o) for d in reversed(given) for k, (e, o) in enumerate(self.cuts[d.loop])]
-            found: list[tuple[Term, bool]] = []
+            found: list[tuple[Digit, Term]] = []
             for digit in reversed(layout):  # least significant first, as the parts are
                 value: Term = ZERO
                 stride = 1
@@ -282,10 +293,9 @@ class _Change:
                     variable, extent, _ = parts.pop(0)
                     value = iadd(value, imul(variable, stride))
                     stride *= extent
-                found.insert(0, (value, digit.thread))
-            owners += [value for value, thread in found if thread]
-            slots += [value for value, thread in found if not thread]
-        return (*owners, *slots)
+                found.insert(0, (digit, value))
+            every += found
+        return self.whole.layouts[name].sorted(every)
 
     def term(self, term: Term) -> Term:
         if isinstance(term, Read) and term.tensor in self.whole.layouts:
@@ -303,7 +313,6 @@ def _refine(layout: Layout, index: tuple[Term, ...], statement: Assign) -> dict[
     """Cuts of the statement's loops under which the index names (owner, slot) digit by digit."""
     loops = {loop.axis.name: loop for loop in statement.loops}
     cuts: dict[str, list[Cut]] = {}
-    number = sum(d.thread for place in layout.places for d in place)
     for place, want in zip(reversed(index), reversed(layout.places), strict=True):
         have = digits(place, _extent_of(want), loops)
         if have is None:
@@ -314,8 +323,6 @@ def _refine(layout: Layout, index: tuple[Term, ...], statement: Assign) -> dict[
                 cuts[digit.loop] = [(1, None)]
         for digit in reversed(want):
             need = digit.extent
-            if digit.thread:
-                number -= 1
             while need > 1:
                 if not left:
                     return None
@@ -323,26 +330,13 @@ def _refine(layout: Layout, index: tuple[Term, ...], statement: Assign) -> dict[
                 take = min(need, extent)
                 if need % take or extent % take or (digit.thread and take < need):
                     return None
-                cuts.setdefault(loop, []).append((take, number if digit.thread else None))
+                cuts.setdefault(loop, []).append((take, digit.rank))
                 if take < extent:
                     left.insert(0, (loop, extent // take))
                 need //= take
         if left:
             return None
     return cuts
-
-
-def _merged(place: list[Digit]) -> list[Digit]:
-    """Neighbouring slots are one digit; digits of one value are none, unless nothing else is left."""
-    out: list[Digit] = []
-    for digit in place:
-        if digit.extent == 1:
-            continue
-        if out and not out[-1].thread and not digit.thread:
-            out[-1] = Digit("", out[-1].extent * digit.extent)
-        else:
-            out.append(digit)
-    return out or [Digit("", 1)]
 
 
 def _extent_of(place: list[Digit]) -> int:
@@ -365,18 +359,29 @@ def _with_claim(statement: Assign, put: dict[str, Term], names: Names) -> Assign
     return replace(statement, claim=Claim(tuple(own.values()), said))
 
 
+def _bytes(buffer: Buffer) -> int:
+    size = BYTES[buffer.dtype]
+    for extent in buffer.shape:
+        value = constant(canonical(extent))
+        if value is None:
+            raise LookupError(f"buffer {buffer.name} has an extent that is known only when the kernel runs")
+        size *= value
+    return size
+
+
 def _allocs(body: tuple[Stmt, ...]) -> list[Alloc]:
     out = [s for s in body if isinstance(s, Alloc)]
     return out + [a for s in body if isinstance(s, For) for a in _allocs(s.body)]
 
 
-def _statements(body: tuple[Stmt, ...]) -> list[Assign]:
+def statements(body: tuple[Stmt, ...]) -> list[Assign]:
+    """Every assignment, in order."""
     out: list[Assign] = []
     for statement in body:
         if isinstance(statement, Assign):
             out.append(statement)
         elif isinstance(statement, For):
-            out += _statements(statement.body)
+            out += statements(statement.body)
     return out
 
 
@@ -391,7 +396,7 @@ def _accesses(statement: Assign, name: str) -> list[tuple[Term, ...]]:
 
 def _candidates(body: tuple[Stmt, ...]) -> list[str]:
     """Mutable private buffers of constant shape that some statement updates with a fold."""
-    updated = {s.target for s in _statements(body) if all_folds(s.value)}
+    updated = {s.target for s in statements(body) if all_folds(s.value)}
     return [a.buffer.name for a in _allocs(body)
             if a.claim is None and a.buffer.name in updated and a.buffer.shape
             and all(constant(canonical(e)) is not None for e in a.buffer.shape)]  # fmt: skip
@@ -399,7 +404,7 @@ def _candidates(body: tuple[Stmt, ...]) -> list[str]:
 
 def _claimed_elsewhere(name: str, body: tuple[Stmt, ...]) -> bool:
     """Whether the claim of another buffer reads this one."""
-    return any(s.claim is not None and any(r.tensor == name for r in reads(s.claim.value)) for s in _statements(body))
+    return any(s.claim is not None and any(r.tensor == name for r in reads(s.claim.value)) for s in statements(body))
 
 
 def _names(kernel: Kernel) -> set[str]:
