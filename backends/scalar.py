@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
+from tang_verified.backends.arithmetic import Arithmetic
 from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.literals import decimal
 from tang_verified.backends.precedence import operand
 from tang_verified.backends.scopes import Type
-from tang_verified.semantics.program import BYTES, DType
+from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import Const
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}
@@ -25,6 +26,7 @@ class ScalarDialect:
     """The part of `dialect.Dialect` that does without vectors."""
 
     name: ClassVar[str]
+    arithmetic: ClassVar[Arithmetic]
     reserved: ClassVar[frozenset[str]]
     types: ClassVar[dict[str, str]]  # "f32", "f64", "i64", "bool" -> a variable's type; those that are not there: refused
     elements: ClassVar[dict[DType, str]]  # dtype -> an array element's type

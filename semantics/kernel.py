@@ -157,7 +157,7 @@ Stmt: TypeAlias = Alloc | For | Assign | Barrier | Commit | Wait
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What the kernel asks of the machine: threads of a block, lanes of a subgroup that it relies on (0: none), bytes of
-    shared memory, and the width of index arithmetic (32: for sizes up to 2^30 and arrays of fewer than 2^31 elements)."""
+    shared memory, and the width of index arithmetic (32: for sizes up to 2^28 and arrays of fewer than 2^31 elements)."""
 
     threads: int = 1
     subgroup: int = 0

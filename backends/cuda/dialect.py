@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tang_verified.backends.arithmetic import CORRECT, Arithmetic, Error
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
@@ -14,6 +15,23 @@ from tang_verified.semantics.program import BYTES, DType
 
 FUNCTIONS = """exp log log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan erf floor ceil pow"""
 
+ARITHMETIC = Arithmetic(
+    language="CUDA C++",
+    document="CUDA C++ Programming Guide, Mathematical Functions (full range)",
+    rounding="to nearest, ties to even",
+    contraction="wherever it stands (-fmad=true, the default)",
+    reassociation="never (no -use_fast_math)",
+    subnormals="kept (-ftz=false, the default)",
+    special="as IEEE 754 says",
+    half="to nearest, ties to even (__float2half_rn); computed in float32",
+    errors={
+        **dict.fromkeys(("a / b", "sqrt"), CORRECT), **dict.fromkeys(("log", "log1p", "expm1"), Error(1)),
+        **dict.fromkeys(("exp", "rsqrt", "sin", "cos", "tanh", "cosh", "atan", "erf"), Error(2)),
+        **dict.fromkeys(("sinh", "acos"), Error(3)), **dict.fromkeys(("tan", "asin", "pow"), Error(4)),
+        "mma": Error(note="products of float16 are exact; no document states how their float32 sums are rounded"),
+    },
+    double="a / b and sqrt correctly rounded, functions within the same ulp",
+)  # fmt: skip
 COPY = """static __device__ __forceinline__ void cp_async_BYTES(void *to, const void *from) {
   const unsigned address = (unsigned)__cvta_generic_to_shared(to);
   asm volatile("cp.async.ca.shared.global [%0], [%1], BYTES;" :: "r"(address), "l"(from) : "memory");
@@ -39,6 +57,7 @@ class CudaDialect(ScalarDialect):
     """Spells kernels in CUDA C++."""
 
     name = "CUDA C++"
+    arithmetic = ARITHMETIC
     reserved = frozenset(
         f"""{FUNCTIONS} alignas alignof and asm auto bool break case catch char class const constexpr continue decltype default
         delete do double else enum explicit export extern false float for friend goto half if inline int long mutable namespace

@@ -5,19 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tang_verified.backends.arithmetic import CORRECT, Arithmetic, Error
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
-from tang_verified.backends.special import MADE
+from tang_verified.backends.special import MADE, UNSTATED
 from tang_verified.semantics.kernel import Kernel
 
 FUNCTIONS = """exp log sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan floor ceil rint pow"""
+
+ARITHMETIC = Arithmetic(
+    language="Metal",
+    document="Metal Shading Language Specification, Numerical Compliance, without fast math",
+    rounding="to nearest, ties to even",
+    contraction="wherever it stands",
+    reassociation="never (fastMathEnabled false)",
+    subnormals="may be flushed to zero",
+    special="as IEEE 754 says (fastMathEnabled false)",
+    half="to nearest, ties to even; computed in float32",
+    errors={
+        **dict.fromkeys(("a / b", "sqrt", "rsqrt"), CORRECT),
+        **dict.fromkeys(("exp", "log", "sin", "cos", "sinh", "cosh", "asin", "acos"), Error(4)),
+        **dict.fromkeys(("tanh", "atan"), Error(5)), "tan": Error(6), "pow": Error(16), **UNSTATED,
+    },
+)  # fmt: skip
 
 
 class MetalDialect(ScalarDialect):
     """Spells kernels in Metal."""
 
     name = "Metal"
+    arithmetic = ARITHMETIC
     reserved = frozenset(
         f"""{FUNCTIONS} alignas auto bool break case char class const constant constexpr continue decltype default delete device
         do double else enum explicit extern false float for fragment friend goto half if inline int kernel long mutable metal

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tang_verified.backends.arithmetic import Arithmetic, Error
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
@@ -14,12 +15,31 @@ from tang_verified.semantics.program import DType
 FUNCTIONS = """exp log log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan erf floor ceil pow"""
 
 ALIGNED = "__attribute__((aligned(16)))"
+ARITHMETIC = Arithmetic(
+    language="OpenCL C",
+    document="The OpenCL Specification 1.2, section 7.4 (full profile)",
+    rounding="to nearest, ties to even",
+    contraction="never (FP_CONTRACT OFF, no -cl-mad-enable)",
+    reassociation="never (no -cl-fast-relaxed-math, no -cl-unsafe-math-optimizations)",
+    subnormals="kept or flushed to zero, as the device does (CL_FP_DENORM)",
+    special="as IEEE 754 says (no -cl-finite-math-only)",
+    half="to nearest, ties to even (vstore_half); computed in float32",
+    errors={
+        "a / b": Error(2.5, note="(0.5 with -cl-fp32-correctly-rounded-divide-sqrt, where the device has it)"),
+        "sqrt": Error(3, note="(likewise 0.5)"),
+        **dict.fromkeys(("rsqrt", "log1p"), Error(2)), **dict.fromkeys(("exp", "log", "expm1"), Error(3)),
+        **dict.fromkeys(("sin", "cos", "sinh", "cosh", "asin", "acos"), Error(4)),
+        **dict.fromkeys(("tan", "tanh", "atan"), Error(5)), **dict.fromkeys(("erf", "pow"), Error(16)),
+    },
+    double="a / b and sqrt correctly rounded, functions within the same ulp",
+)  # fmt: skip
 
 
 class OpenCLDialect(ScalarDialect):
     """Spells kernels in OpenCL C."""
 
     name = "OpenCL C"
+    arithmetic = ARITHMETIC
     reserved = frozenset(
         f"""{FUNCTIONS} auto break case char const continue default do double else enum extern float for goto half if inline int
         long register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool
