@@ -49,7 +49,7 @@ def assumptions(data: CertificateData) -> str:
     out += [f"  {name} ({packages[name]} {data.provers.get(packages[name], '?')})" for name in used if name in packages]
     out.append("  structure: terms compared by the checker itself")
     out.append("outside the proofs")
-    out += [f"  {text}" for text in believed(data.traced)]
+    out += [f"  {text}" for text in believed()]
     return "\n".join(out)
 
 
