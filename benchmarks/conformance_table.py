@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,7 @@ def table(found: Sequence[Outcome]) -> Iterator[str]:
             size = f"{lines(dialect)} | {lines(runtime)}"
         else:
             size = "as above | as above"
-        device = devices.get(name, "the host, through tests/shims")
+        device = "the host, through tests/shims" if "-shim" in name else devices.get(name, "missing")
         yield f"| {name} | {size} | {device} | {len(good)} of {len(mine)} | {worst:.2f} |"
     shared = lines([f"{file}.py" for file in SHARED])
     yield f"\nAll printers and runtimes share {shared} lines more (`backends/*.py`). The shims' runtime is the tests' own.\n"
@@ -81,8 +82,10 @@ def table(found: Sequence[Outcome]) -> Iterator[str]:
     counts = {verdict: sum(o.verdict == verdict for o in others) for verdict in ("passed", "FAILED", "skipped")}
     yield f"\nBeside the programs: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}.\n"
     for o in found:
-        if o.verdict != "passed":
-            yield f"- {o.verdict}: {o.test}: {o.why[:300]}"
+        if o.verdict == "FAILED":
+            yield f"- FAILED: {o.test}: {o.why[:300]}"
+    reasons = Counter(o.why for o in found if o.verdict == "skipped")
+    yield from (f"- skipped, {count}: {why[:300]}" for why, count in reasons.items())
 
 
 def _cell(found: Outcome | None) -> str:
