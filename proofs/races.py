@@ -73,6 +73,7 @@ class Races:
     def check(self, items: list[Item]) -> None:
         """All of a kernel's accesses, in order; raises `Refused`."""
         self._sequence(items, ())
+        self._steady(items)
         for path, access in _accesses(items, ()):
             if access.asynchronous:
                 self._in_flight(items, path, access)
@@ -111,7 +112,7 @@ class Races:
     def _loop(self, loop: Repeat, around: tuple[str, ...]) -> tuple[list[Place], list[Place]]:
         name = loop.axis.name
         head, tail, barrier = self._sequence(loop.items, (*around, name))
-        later = f"{name}'"
+        later = _later(name)
         for a in tail:
             for b in head:
                 order = Op("eq", (Var(later), Op("add", (Var(name), ONE)))) if barrier else Op("lt", (Var(name), Var(later)))
@@ -158,6 +159,15 @@ class Races:
 
     # -- asynchronous copies ----------------------------------------------------------------------------------------
 
+    def _steady(self, items: list[Item]) -> None:
+        """Every iteration of a loop closes as many groups as any other: so they are counted."""
+        for item in items:
+            if isinstance(item, Repeat):
+                self._steady(item.items)
+                if item.axis.name in free_vars(_commits(item.items)):
+                    why = f"iterations of {item.axis.name} close different numbers of groups"
+                    raise self.ledger.refuse("async/groups", why, "disproved")
+
     def _in_flight(self, items: list[Item], path: Path, copy: Access) -> None:
         """Every later access to a cell of the copy stands behind a wait that completes it, and a barrier."""
         group = _commits_before(items, path)
@@ -171,7 +181,7 @@ class Races:
                 self._flight(copy, group, access, ready, names, {}, ())
             for level, loop in enumerate(common):
                 if not loop.parallel:  # the access in a later iteration; in another block, it is to another buffer
-                    later = f"{names[level]}'"
+                    later = _later(names[level])
                     order = (Op("lt", (Var(names[level]), Var(later))),)
                     self._flight(copy, group, access, ready, names[: level + 1], {names[level]: later}, order)
 
@@ -189,6 +199,11 @@ class Races:
             waited = conj(Op("lt", (ZERO, iteration)), Op("lt", (mine[0][rank], count)))
             done = canonical(Op("or", (done, waited)))
         self.ledger.holds(f"async/{copy.buffer}", given, done)
+
+
+def _later(axis: str) -> str:
+    """The name of a later iteration: none that a kernel can say."""
+    return f"{axis}!later"
 
 
 def _counted(access: Access, *counts: Term) -> Access:
