@@ -1,11 +1,14 @@
 """Printers and runtimes. They accept certified kernels only.
 
-A backend is an object with four functions:
+A backend is an object with these:
 
     target() -> Target                                   what its schedules should know of the machine
+    arithmetic() -> Arithmetic                           what the language says of rounding; certificates carry it
     emit(certified) -> {kernel name: text}               prints; takes nothing but a `Certified`
     load(certified, sources) -> [callable(sizes, arrays)]  one callable a kernel
-    put(array), get(array), finish()                     for arrays that stay on a device
+    IN_PLACE                                             whether kernels take NumPy arrays as they lie; if not:
+    put(array), empty(shape, dtype), get(array)          copies there and back, and arrays that stay there
+    device_memory(like, number)                          for callers' arrays on GPU `number` (`cuda/memory.py`), or None
 
 One for a GPU is a dialect, a runtime and a line in the registry (`gpu.py` makes the backend of them).
 """

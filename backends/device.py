@@ -101,10 +101,10 @@ class Checked:
             raise TypeError(f"{plan.name} takes the sizes {', '.join(plan.sizes) or '()'}, got {len(sizes)}")
         most = 2 ** (plan.index_bits - 1) - 1
         env = dict(zip(plan.sizes, sizes, strict=True))
-        largest = NARROW_SIZE if plan.index_bits == 32 else most  # what the index arithmetic was proved for
+        largest = NARROW_SIZE if plan.index_bits == 32 else most
         for name, size in env.items():
             if not 0 <= size <= largest:
-                raise DeviceError(f"{plan.name}: {name} = {size} does not fit an index of {plan.index_bits} bits")
+                raise DeviceError(f"{plan.name}: {name} = {size}; indices of {plan.index_bits} bits are proved up to {largest}")
         shapes = tuple(tuple(_value(extent, env) for extent in binding.shape) for binding in plan.bindings)
         for binding, shape in zip(plan.bindings, shapes, strict=True):
             if any(extent < 0 for extent in shape):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from tang_verified.backends.arithmetic import Arithmetic
 from tang_verified.backends.scopes import Type
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import DType
@@ -20,6 +21,7 @@ class Dialect(Protocol):
 
     name: str
     bits: int  # of its index arithmetic
+    arithmetic: Arithmetic  # what the language says of rounding
     reserved: frozenset[str]  # words that no variable may bear
 
     def reset(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
+from tang_verified.backends.arithmetic import Arithmetic
 from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.literals import decimal
 from tang_verified.backends.precedence import operand
@@ -25,12 +26,14 @@ class ScalarDialect:
     """The part of `dialect.Dialect` that does without vectors."""
 
     name: ClassVar[str]
+    arithmetic: ClassVar[Arithmetic]
     reserved: ClassVar[frozenset[str]]
     types: ClassVar[dict[str, str]]  # "f32", "f64", "i64", "bool" -> a variable's type; those that are not there: refused
     elements: ClassVar[dict[DType, str]]  # dtype -> an array element's type
     functions: ClassVar[dict[str, str]]  # operation -> the language's own function on float32
     bits: ClassVar[int] = 64  # of an index
     asynchronous: ClassVar[bool] = False
+    vector_bytes: ClassVar[int] = 0
     unit: ClassVar[str] = ""  # the matrix unit that schedules may use
     subgroup: ClassVar[int] = 0  # threads that a schedule may rely on to be one subgroup; 0: none
     qualifier: ClassVar[str] = ""  # before a function
@@ -181,6 +184,29 @@ class ScalarDialect:
     def index(self, name: str, value: str) -> str:
         """A constant integer's declaration."""
         return self.declare(Type("i64", 1), name, value, constant=True)
+
+    def move(
+        self, dtype: DType, width: int, target: str, offset: str, source: str, place: str, condition: str | None, wait: bool
+    ) -> str:
+        """By pointers to a type of that many bytes."""
+        bits = self.words(dtype, width)
+        to, where = self.at("shared", bits, target, offset), self.at("global", bits, source, place)
+        if condition is None:
+            return f"{to} = {where};"
+        return f"if ({condition}) {to} = {where}; else {to} = {self.zero(bits)};"
+
+    def words(self, dtype: DType, width: int) -> str:
+        """The vector of that many elements; of halves, a vector of words that are as wide."""
+        if dtype != "float16":
+            return f"{self.element(dtype)}{width}"
+        return {2: "uint", 4: "uint2", 8: "uint4"}[width]
+
+    def at(self, space: str, bits: str, array: str, offset: str) -> str:
+        """What lies there, as a word of that type."""
+        raise Unsupported(f"{self.name}: no access of a vector of a thread's own")
+
+    def zero(self, bits: str) -> str:
+        return f"({bits})(0)"
 
     def multiply(self, unit: str, c: Sequence[str], a: Sequence[str], b: Sequence[str]) -> str:
         raise Unsupported(f"{self.name} has no unit {unit}; compile for a target without it")

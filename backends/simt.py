@@ -26,7 +26,7 @@ from tang_verified.backends.storage import Again, Memory, Registers, Variables
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Kernel, Loop, Stmt, Wait
 from tang_verified.semantics.program import BYTES, DType
-from tang_verified.semantics.terms import ONE, Const, Fold, Op, Read, Term, Var, children, free_vars, rebuild, substitute
+from tang_verified.semantics.terms import ONE, ZERO, Const, Fold, Op, Read, Term, Var, children, free_vars, rebuild, substitute
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class SimtDialect(Dialect, Protocol):
 
     subgroup: int  # threads that a schedule may rely on to be one subgroup; 0: none
     unit: str  # the matrix unit that schedules may use, or none
+    vector_bytes: int  # the widest access of a thread
     asynchronous: bool  # copies to shared memory can go on by themselves
     types: dict[str, str]  # kind -> a variable's type
 
@@ -62,8 +63,11 @@ class SimtDialect(Dialect, Protocol):
     def barrier(self) -> str:
         """All threads of the block meet, and see what was written to shared arrays."""
 
-    def copy(self, dtype: DType, target: str, offset: str, source: str, place: str, condition: str | None) -> str:
-        """An element's copy that goes on by itself; zero where the condition fails, and then nothing is read."""
+    def move(
+        self, dtype: DType, width: int, target: str, offset: str, source: str, place: str, condition: str | None, wait: bool
+    ) -> str:
+        """A copy of `width` neighbours to a shared array; zero where the condition fails, and then nothing is read. Unless
+        `wait`, it goes on by itself."""
 
     def commit(self) -> str:
         """The copies so far are a group."""
@@ -101,7 +105,9 @@ class _Printer(Assigns):
         self.mutable: set[str] = set()
         self.shared: list[tuple[str, DType, int]] = []
         self.owners: dict[str, int] = {}
-        self.copying = False
+        self.copying = False  # the statement moves elements as they are,
+        self.width = 1  # so many neighbours at a time,
+        self.waits = True  # and is done when it is done
 
     def print(self) -> tuple[str, Plan]:
         kernel, program = self.kernel, self.kernel.program
@@ -243,13 +249,30 @@ class _Printer(Assigns):
             index=statement.index[self.owners.get(statement.target, 0) :],
             value=self.slots(statement.value), guard=self.slots(statement.guard), claim=None,
         )  # fmt: skip
-        self.copying = statement.asynchronous and self.dialect.asynchronous
+        self.waits = not (statement.asynchronous and self.dialect.asynchronous)
+        own = self.vectors(own)
+        self.copying = self.width > 1 or not self.waits
         if statement.unit:
             lines = self.by_unit(own)
         else:
             lines += self.assign(own, inside, frozenset(self.mutable)).lines
         # also where all threads take part: PoCL 3.0 was seen to mix up such a block with a conditional one before it
         return [(0, f"if ({self.thread} < {prod(extents)}) {{"), *((level + 1, text) for level, text in lines), (0, "}")]
+
+    def vectors(self, statement: Assign) -> Assign:
+        """A vector is named by its first lane; where the language has none, its elements are moved one by one."""
+        lanes = [loop for loop in statement.loops if loop.kind == "lane"]
+        self.width = 1
+        if not lanes:
+            return statement
+        if self.dialect.vector_bytes == 0:
+            return replace(statement, loops=tuple(replace(k, kind="unroll") if k in lanes else k for k in statement.loops))
+        self.width = prod(int(k.axis.extent.value) for k in lanes if isinstance(k.axis.extent, Const))
+        first: dict[str, Term] = {k.axis.name: ZERO for k in lanes}
+        value, guard = (canonical(substitute(term, first)) for term in (statement.value, statement.guard))
+        index = tuple(canonical(substitute(place, first)) for place in statement.index)
+        loops = tuple(loop for loop in statement.loops if loop not in lanes)
+        return replace(statement, loops=loops, index=index, value=value, guard=guard)
 
     def by_unit(self, statement: Assign) -> list[Line]:
         """One multiplication for each fragment of the result; its last two loops are the slots of a lane."""
@@ -292,7 +315,8 @@ class _Printer(Assigns):
                 raise Unsupported(f"{target}: only an element of an array is copied asynchronously")
             source = self.memory(value.tensor)
             offset, there = self.integer(place.offset(index), context), self.integer(source.offset(value.index), context)
-            context.scope.add(self.dialect.copy(place.dtype, place.variable, offset, source.variable, there, condition))
+            ends = (place.variable, offset, source.variable, there)
+            context.scope.add(self.dialect.move(place.dtype, self.width, *ends, condition, self.waits))
 
     def slots(self, term: Term) -> Term:
         """Reads of a thread's own cells without the owner."""

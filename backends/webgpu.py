@@ -159,6 +159,11 @@ def put(array: Array) -> DeviceArray:
     return DeviceArray(buffer, array.dtype.name, array.shape)
 
 
+def empty(shape: tuple[int, ...], dtype: DType) -> DeviceArray:
+    """An array on the device, undefined."""
+    return DeviceArray(_allocate(dtype, shape), dtype, shape)
+
+
 def get(array: DeviceArray) -> Array:
     """A copy on the host, when all work before it is done."""
     dtype, count = _words(array.dtype), prod(array.shape)

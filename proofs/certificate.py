@@ -8,6 +8,8 @@ floats, dates, durations or paths; the same input gives the same bytes. The prov
 A statement (a monoid's law, say) that several obligations share is stored once and named by its digest. So is the model
 that shows a statement's hypotheses satisfiable: sizes and axes are ints, reals "p/q", functions tables.
 
+`arithmetic` is what the language of the printed texts says of rounding, line by line: stated by the printer, not proved.
+
 `traffic` and `rounding` are the places of the two bounds. Format 1 states neither, so both are null: "no bound is
 claimed". A reader of format 1 refuses anything else there.
 
@@ -17,7 +19,7 @@ Reading checks spelling, types, limits and constructors. It believes nothing els
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -48,8 +50,8 @@ from tang_verified.semantics.terms import IllFormed, at_path, put_path
 
 FORMAT = "tang_verified certificate 1"
 PARTS = (
-    "axioms", "conventions", "kernels", "models", "nodes", "obligations", "result", "rounding", "sources", "statements",
-    "steps", "traced", "traffic",
+    "arithmetic", "axioms", "conventions", "kernels", "models", "nodes", "obligations", "result", "rounding", "sources",
+    "statements", "steps", "traced", "traffic",
 )  # fmt: skip
 PROVERS = ("structure", "model", "isl", "z3", "cvc5", "isl+cvc5", "z3+cvc5")
 CONVENTIONS = (
@@ -86,6 +88,7 @@ class CertificateData:
     models: dict[str, Model]
     axioms: dict[str, str]
     conventions: tuple[str, ...]
+    arithmetic: tuple[str, ...]
     sources: dict[str, str]
     provers: dict[str, str]
     digest: str
@@ -96,14 +99,14 @@ class CertificateData:
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def write(certified: Certified, sources: Mapping[str, str]) -> str:
-    """The certificate of what was proved, beside printed `sources` (file name -> text)."""
+def write(certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str]) -> str:
+    """The certificate of what was proved, beside printed `sources` (file name -> text) and their language's `arithmetic`."""
     digests = {identifier_of_file(name): text_digest(content) for name, content in sources.items()}
-    return spell(body_of(certified, digests), versions())
+    return spell(body_of(certified, digests, arithmetic), versions())
 
 
-def body_of(certified: Certified, sources: Mapping[str, str]) -> dict[str, Any]:
-    """The digested part, from what the checker proved and the digests of the sources."""
+def body_of(certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str]) -> dict[str, Any]:
+    """The digested part, from what the checker proved, the digests of the sources, and what is said of their arithmetic."""
     table = Encoder()
     traced = table.program(certified.traced)
     program, steps = certified.traced, []
@@ -127,7 +130,8 @@ def body_of(certified: Certified, sources: Mapping[str, str]) -> dict[str, Any]:
         "statements": {text_digest(o.statement): o.statement for o in certified.obligations},
         "models": dict(certified.models),
         "axioms": {name: AXIOMS[name] for name in certified.axioms},
-        "conventions": list(conventions(table)), "sources": dict(sources), "rounding": None, "traffic": None,
+        "conventions": list(conventions(table)), "sources": dict(sources), "arithmetic": list(arithmetic),
+        "rounding": None, "traffic": None,
     }  # fmt: skip
 
 
@@ -232,6 +236,7 @@ def _read(top: dict[str, Any]) -> CertificateData:
         tuple(_record(entry, f"obligations[{k}]") for k, entry in enumerate(obligations)),
         _texts(body["statements"], "statements", 1 << 20), _models(body["models"]), _texts(body["axioms"], "axioms", 500),
         tuple(text(entry, "conventions", 500) for entry in items(body["conventions"], "conventions")),
+        tuple(text(entry, "arithmetic", 500) for entry in items(body["arithmetic"], "arithmetic")),
         {identifier_of_file(k): v for k, v in _texts(body["sources"], "sources", 64).items()},
         _texts(top["provers"], "provers", 100), text(top["digest"], "digest"), body, broken,
     )  # fmt: skip

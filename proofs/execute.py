@@ -272,6 +272,9 @@ class Execution:
         self._kinds(statement)
         buffer = self.cells[statement.target].buffer if statement.target in self.cells else None
         self.threads.check_copy(statement, buffer, self.tensors)
+        if buffer is not None or statement.target in self.outputs:
+            known: dict[str, Buffer | Tensor] = {**self.tensors, **{name: cell.buffer for name, cell in self.cells.items()}}
+            self.threads.check_vector(statement, buffer or self.program.tensor(statement.target), known)
         self.threads.check_unit(statement, {name: cell.buffer for name, cell in self.cells.items()})
         ranges = frame.ranges.all_over(self.ledger, axes)
         inner = replace(frame, scope=frame.scope.over(axes), ranges=ranges, thread=self.threads.number(statement))

@@ -112,7 +112,7 @@ class Races:
     def _loop(self, loop: Repeat, around: tuple[str, ...]) -> tuple[list[Place], list[Place]]:
         name = loop.axis.name
         head, tail, barrier = self._sequence(loop.items, (*around, name))
-        later = _later(name)
+        later = self.ledger.fresh(name)
         for a in tail:
             for b in head:
                 order = Op("eq", (Var(later), Op("add", (Var(name), ONE)))) if barrier else Op("lt", (Var(name), Var(later)))
@@ -181,7 +181,7 @@ class Races:
                 self._flight(copy, group, access, ready, names, {}, ())
             for level, loop in enumerate(common):
                 if not loop.parallel:  # the access in a later iteration; in another block, it is to another buffer
-                    later = _later(names[level])
+                    later = self.ledger.fresh(names[level])
                     order = (Op("lt", (Var(names[level]), Var(later))),)
                     self._flight(copy, group, access, ready, names[: level + 1], {names[level]: later}, order)
 
@@ -199,11 +199,6 @@ class Races:
             waited = conj(Op("lt", (ZERO, iteration)), Op("lt", (mine[0][rank], count)))
             done = canonical(Op("or", (done, waited)))
         self.ledger.holds(f"async/{copy.buffer}", given, done)
-
-
-def _later(axis: str) -> str:
-    """The name of a later iteration: none that a kernel can say."""
-    return f"{axis}!later"
 
 
 def _counted(access: Access, *counts: Term) -> Access:

@@ -158,6 +158,9 @@ def _chain(data: CertificateData, file: str) -> list[Finding]:
 
 def _sources(data: CertificateData, sources: Mapping[str, str] | None, file: str) -> list[Finding]:
     out: list[Finding] = []
+    if data.sources and not data.arithmetic:
+        message = "texts are named, but not what their language says of rounding"
+        out.append(Finding(file, "certificate", "", "arithmetic", "missing", message))
     if sources is None:
         return out
     for name, recorded in data.sources.items():
@@ -185,7 +188,7 @@ def _compare(data: CertificateData, certified: Certified, file: str) -> list[Fin
             out.append(Finding(file, "certificate", "", f"axiom {name}", "mismatch", "listed, but nothing uses it"))
         elif data.axioms[name] != AXIOMS[name]:
             out.append(Finding(file, "certificate", "", f"axiom {name}", "mismatch", f"reads {data.axioms[name]!r}"))
-    fresh = certificate.body_of(certified, data.sources)
+    fresh = certificate.body_of(certified, data.sources, data.arithmetic)
     told = {"obligations", "statements", "axioms", "sources"}
     for part in sorted(set(fresh) - told):
         if fresh[part] != data.body[part] and not out:

@@ -13,9 +13,9 @@ from math import prod
 
 from tang_verified.proofs.ledger import Ledger
 from tang_verified.proofs.races import Access, Item, Races
-from tang_verified.semantics.build import canonical
+from tang_verified.semantics.build import canonical, linear
 from tang_verified.semantics.kernel import Assign, Buffer, For, Kernel
-from tang_verified.semantics.program import DType, Tensor
+from tang_verified.semantics.program import BYTES, DType, Tensor
 from tang_verified.semantics.terms import (
     REAL_ZERO,
     TRUE,
@@ -209,19 +209,59 @@ class Threads:
         spread = extents[: buffer.owners] == [constant(axis.extent) for axis in threads]
         return spread and extents[len(extents) - slots :] == [2] * slots
 
+    def check_vector(self, statement: Assign, target: Buffer | Tensor, sources: Mapping[str, Buffer | Tensor]) -> None:
+        """A thread's vector: neighbours copied as they are, from and to addresses that are multiples of the vector."""
+        lanes = [loop.axis for loop in statement.loops if loop.kind == "lane"]
+        if not lanes or self.machine.threads == 1:
+            return
+        width, lane, read = constant(lanes[0].extent) or 0, lanes[0].name, copied(statement.value)
+        source = sources.get(read.tensor) if read is not None else None
+        why = ""
+        if len(lanes) > 1 or read is None or source is None or source.dtype != target.dtype:
+            why = "it is no plain copy"
+        elif width & (width - 1) or not 1 < width * BYTES[target.dtype] <= 16:
+            why = f"a vector of {width} elements is wider than 16 bytes, or no power of two"
+        elif any(lane in free_vars(term) for term in (statement.guard, *conditions(statement.value))):
+            why = "a condition differs from lane to lane"
+        elif not (aligned(statement.index, target.shape, lane, width) and aligned(read.index, source.shape, lane, width)):
+            why = "an address is no multiple of the vector, or its lanes are no neighbours"
+        if why:
+            raise self.ledger.refuse("width/vector", f"{statement.target}: {why}", "disproved")
+
     def check_copy(self, statement: Assign, target: Buffer | None, tensors: Mapping[str, Tensor]) -> None:
         """A copy that goes on by itself: a tensor's elements as they are, or zeros, into a shared buffer."""
         if not statement.asynchronous:
             return
         if self.machine.threads == 1:
             raise self.ledger.refuse("async/copy", f"{statement.target}: one thread has nobody to wait for it", "disproved")
-        value = statement.value
-        if isinstance(value, Op) and value.name == "select" and value.args[2] == REAL_ZERO:
-            value = value.args[1]
-        source = tensors.get(value.tensor) if isinstance(value, Read) else None
+        read = copied(statement.value)
+        source = tensors.get(read.tensor) if read is not None else None
         if source is None or target is None or target.scope != "shared" or source.dtype != target.dtype:
             why = f"{statement.target} is no plain copy into a shared buffer"
             raise self.ledger.refuse("async/copy", why, "disproved")
+
+
+def copied(value: Term) -> Read | None:
+    """The element that a plain copy takes (where a condition holds; else zero)."""
+    if isinstance(value, Op) and value.name == "select" and value.args[2] == REAL_ZERO:
+        value = value.args[1]
+    return value if isinstance(value, Read) else None
+
+
+def conditions(value: Term) -> tuple[Term, ...]:
+    return value.args[:1] if isinstance(value, Op) else ()
+
+
+def aligned(index: tuple[Term, ...], shape: tuple[Term, ...], lane: str, width: int) -> bool:
+    """Whether the cells at lane 0, 1, … are neighbours, the first at a multiple of the width."""
+    if not index or any(lane in free_vars(place) for place in index[:-1]):
+        return False
+    parts, offset = linear(index[-1])
+    row = constant(shape[-1])
+    whole = len(shape) == 1 or (row is not None and row % width == 0)
+    rest = {atom: c for atom, c in parts.items() if atom != Var(lane)}
+    steps = all(c % width == 0 and lane not in free_vars(atom) for atom, c in rest.items())
+    return whole and parts.get(Var(lane)) == 1 and offset % width == 0 and steps
 
 
 def reads_in_order(term: Term) -> list[Read]:

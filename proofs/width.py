@@ -2,7 +2,8 @@
 
 Bounds are exact integers: |c·x| <= |c|·max|x|, |x + y| <= max|x| + max|y|. An array offset is computed in Horner form from
 in-bounds indices of an array of at most 2^62 elements (checked when it is called), so its intermediates are below that.
-A kernel of 32-bit indices is for sizes up to 2^30 and arrays of fewer than 2^31 elements (checked when it is called).
+A kernel of 32-bit indices is for sizes up to 2^28, so that seven may be added, and arrays of fewer than 2^31 elements
+(both checked when it is called).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tang_verified.semantics.program import Size
 from tang_verified.semantics.terms import Axis, Const, Fold, Op, Read, Term, Var, children
 
 LIMIT = 2**62
-NARROW, NARROW_SIZE = 2**31 - 1, 2**30
+NARROW, NARROW_SIZE = 2**31 - 1, 2**28
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,9 @@ thread run in order; what different threads do to one cell of a shared buffer is
 kind "thread" runs over the lanes of a subgroup (the statement's last thread axis): lane l computes the element l, and
 every lane gets the result.
 
+An axis of kind "lane" of such a statement is a vector of one thread: a plain copy of neighbours, both ends aligned to the
+vector (every array and buffer begins at a multiple of 16 bytes).
+
 An *asynchronous* assignment to a shared buffer is issued where it stands and done when a `Wait` says so: `Commit` closes
 a group of those issued, `Wait(keep)` waits until at most `keep` of the thread's groups are pending.
 
@@ -154,7 +157,7 @@ Stmt: TypeAlias = Alloc | For | Assign | Barrier | Commit | Wait
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What the kernel asks of the machine: threads of a block, lanes of a subgroup that it relies on (0: none), bytes of
-    shared memory, and the width of index arithmetic (32: for sizes up to 2^30 and arrays of fewer than 2^31 elements)."""
+    shared memory, and the width of index arithmetic (32: for sizes up to 2^28 and arrays of fewer than 2^31 elements)."""
 
     threads: int = 1
     subgroup: int = 0

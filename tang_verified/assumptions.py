@@ -37,6 +37,8 @@ def assumptions(data: CertificateData) -> str:
     out.append(f"  {BOUNDS}")
     if data.kernels:
         out.append("  execution: statement by statement, a buffer's content is the value last assigned; loops by induction")
+    out.append("arithmetic of the printed texts (stated by their language, not proved; the equalities are over the reals)")
+    out += [f"  {text}" for text in data.arithmetic] or ["  none: no text is named"]
     out.append("conventions")
     out += [f"  {text}" for text in data.conventions]
     for size in data.traced.sizes:

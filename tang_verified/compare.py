@@ -1,8 +1,8 @@
 """Two certificates side by side: what was added, removed, changed, and what is *weaker* in the new one.
 
 Weaker is: an obligation that has become vacuous; one gone or shown by less while steps and kernels are the same; a family
-of the kernels' obligations (in-bounds, cover, no-race, …) without a member left; an axiom or convention more; a range of
-sizes narrower; an IEEE effect worse; a source or output no longer covered; a bound given up.
+of the kernels' obligations (in-bounds, cover, no-race, …) without a member left; an axiom, a convention or a statement on
+arithmetic more; a range of sizes narrower; an IEEE effect worse; a source or output no longer covered; a bound given up.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ def compare(old: CertificateData, new: CertificateData) -> list[Difference]:
     out = [*_program(old, new), *_steps(old, new), *_kernels(old, new), *_obligations(old, new)]
     out += _named("axiom", old.axioms, new.axioms, more_is_weaker=True)
     out += _named("convention", old.conventions, new.conventions, more_is_weaker=True)
+    out += _named("arithmetic", old.arithmetic, new.arithmetic, more_is_weaker=True)
     out += _named("source", old.sources, new.sources, more_is_weaker=False)
     both = [name for name in old.sources if name in new.sources]
     out += [Difference("changed", f"source {name}") for name in both if new.sources[name] != old.sources[name]]

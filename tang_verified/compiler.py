@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from tang_verified.advice import advice
+from tang_verified.arrays import WRITABLE, Memory, kind_of, memory_of
 from tang_verified.errors import CompileError, place_of
 from tang_verified.semantics.program import ELEMENT_LIMIT, SORTS, Program, Size, Tensor
 from tang_verified.semantics.terms import Const, Var
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from tang_verified.proofs.check import Certified
     from tang_verified.tracing.context import Narrowed
 
-Array = np.ndarray[Any, Any]
 Empty = Literal["nan", "zero"]
 
 
@@ -59,13 +60,14 @@ class CompiledKernel:
         self._narrowed = dict(narrowed or {})
         self.program, self.backend = certified.program, backend
         self._backend = get(backend)
+        self._loaded: dict[int, list[Any]] = {}  # by the GPU that the arrays lie on, -1 for arrays of the host
         self.sources: dict[str, str] = timings.measure("print", lambda: self._backend.emit(certified))
 
-    @cached_property
-    def _functions(self) -> list[Any]:
-        """The kernels, loaded when they are first called: a text is printed where no device runs it."""
-        loaded: list[Any] = self.timings.measure("load", lambda: self._backend.load(self.certified, self.sources))
-        return loaded
+    def _functions(self, device: int) -> list[Any]:
+        """The kernels, loaded when they are first called on a device: a text is printed where none runs it."""
+        if device not in self._loaded:
+            self._loaded[device] = self.timings.measure("load", lambda: self._backend.load(self.certified, self.sources))
+        return self._loaded[device]
 
     @property
     def name(self) -> str:
@@ -101,7 +103,7 @@ class CompiledKernel:
         """The certificate as JSON text; `audit` re-checks it."""
         from tang_verified.proofs.certificate import write
 
-        return write(self.certified, self.files)
+        return write(self.certified, self.files, self._backend.arithmetic().lines())
 
     def explain(self) -> str:
         """The derivation, step by step, in notation a person can read."""
@@ -110,34 +112,53 @@ class CompiledKernel:
         return explain(self.certificate)
 
     def __call__(self, *arrays: Any, out: Any = None, check_finite: bool = False) -> Any:
-        """Run. Shapes and dtypes must fit the specs; the result is a NumPy array (a tuple for several outputs).
+        """Run. Shapes and dtypes must fit the specs; the result is the caller's kind of array (a tuple for several outputs).
+
+        NumPy arrays, and on the same device those of any library that speaks DLPack. On a GPU the call returns before the
+        work is done, which is in the current stream.
 
         The certificate speaks of finite inputs. `check_finite` refuses others, at the price of one more pass over them.
         """
-        inputs = self._bind(arrays)
-        if check_finite:
-            self._check_finite(inputs)
-        sizes = self._sizes(inputs)
-        values: dict[str, Array] = dict(inputs)
-        outputs = self._outputs(sizes, out, inputs)
-        for d in self.program.defs:
-            values[d.tensor.name] = outputs.get(d.tensor.name, np.empty(0))
-            if d.tensor.name not in outputs:
-                values[d.tensor.name] = np.empty(shape_of(d.tensor, sizes), d.tensor.dtype)
-        numbers = [sizes[size.name] for size in self.program.sizes]
-        for kernel, function in zip(self.certified.kernels, self._functions, strict=True):
-            function(numbers, [values[name] for name in (*kernel.reads, *kernel.outputs)])
-        results = tuple(outputs[name] for name in self.program.outputs)
+        given = tuple(out) if isinstance(out, (tuple, list)) else () if out is None else (out,)
+        labelled = [(tensor.name, array) for tensor, array in zip(self.program.inputs, arrays, strict=False)]
+        memory = memory_of(self.name, self._backend, [*labelled, *(("out", array) for array in given)])
+        with memory:
+            views = self._bind(memory, arrays)
+            if check_finite:
+                self._check_finite(views)
+            sizes = self._sizes(views)
+            self._reached_by_indices(sizes)
+            inputs = {name: memory.contiguous(view) for name, view in views.items()}
+            made = self._outputs(memory, sizes, given, inputs)
+            self._run(memory, sizes, inputs, {name: memory.view(array) for name, array in made.items()})
+            results = tuple(array if given else memory.give(array) for array in made.values())
         return results[0] if len(results) == 1 else results
 
-    def _bind(self, arrays: tuple[Any, ...]) -> dict[str, Array]:
+    def _run(self, memory: Memory, sizes: Mapping[str, int], inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """All kernels in order. Arrays that are not used in place go to the device once, and the outputs come back."""
+        here = memory.in_place
+        values = {name: array if here else self._backend.put(array) for name, array in inputs.items()}
+        for d in self.program.defs:
+            name, shape = d.tensor.name, shape_of(d.tensor, sizes)
+            if not here:
+                values[name] = self._backend.empty(shape, d.tensor.dtype)
+            else:
+                values[name] = outputs[name] if name in outputs else memory.view(memory.new(shape, d.tensor.dtype))
+        numbers = [sizes[size.name] for size in self.program.sizes]
+        for kernel, function in zip(self.certified.kernels, self._functions(memory.number), strict=True):
+            function(numbers, [values[name] for name in (*kernel.reads, *kernel.outputs)])
+        for name, array in outputs.items():
+            if not here and array.size:
+                array[...] = self._backend.get(values[name])
+
+    def _bind(self, memory: Memory, arrays: tuple[Any, ...]) -> dict[str, Any]:
         expected = self.program.inputs
         if len(arrays) != len(expected):
             names = ", ".join(t.name for t in expected)
             raise CompileError(f"{self.name} takes {len(expected)} arrays ({names}), got {len(arrays)}")
         out = {}
         for tensor, given in zip(expected, arrays, strict=True):
-            array = given if isinstance(given, np.ndarray) else from_dlpack(given)
+            array = self._view(memory, tensor.name, given)
             if array.dtype != np.dtype(tensor.dtype):
                 other = f", or compile for dtype '{array.dtype}'" if str(array.dtype) in SORTS else ""
                 raise CompileError(
@@ -149,10 +170,16 @@ class CompiledKernel:
                     f"{self.name}: {tensor.name} has shape {array.shape}, the spec says {spell(tensor)}",
                     f"pass an array with {len(tensor.shape)} axes, or compile for another spec",
                 )
-            out[tensor.name] = np.require(array, None, ["C_CONTIGUOUS", "ALIGNED"])
+            out[tensor.name] = array
         return out
 
-    def _check_finite(self, inputs: Mapping[str, Array]) -> None:
+    def _view(self, memory: Memory, label: str, array: Any) -> Any:
+        try:
+            return memory.view(array)
+        except (BufferError, RuntimeError, TypeError, ValueError) as problem:
+            raise CompileError(f"{self.name}: {label} gives no view of its memory: {problem}") from problem
+
+    def _check_finite(self, inputs: Mapping[str, Any]) -> None:
         for name, array in inputs.items():
             finite = np.isfinite(array)
             if not finite.all():
@@ -165,7 +192,7 @@ class CompiledKernel:
                     "replace it before the call, as np.nan_to_num does, or put a mask into the function with xp.where",
                 )
 
-    def _sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
+    def _sizes(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         sizes: dict[str, int] = {}
         where: dict[str, str] = {}
         for tensor in self.program.inputs:
@@ -206,34 +233,54 @@ class CompiledKernel:
             f"declare the range in the spec, as in '{wanted}', if the program has a meaning there",
         )
 
-    def _outputs(self, sizes: Mapping[str, int], out: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        given = tuple(out) if isinstance(out, (tuple, list)) else () if out is None else (out,)
+    def _reached_by_indices(self, sizes: Mapping[str, int]) -> None:
+        """Refuse, before anything is copied, what the kernels' index arithmetic was not proved for."""
+        from tang_verified.proofs.width import NARROW, NARROW_SIZE
+
+        if all(kernel.machine.index_bits == 64 for kernel in self.certified.kernels):
+            return
+        remedy = "compile for a backend with 64-bit indices (c, opencl, cuda, metal), or call it part by part"
+        for name, size in sizes.items():
+            if size > NARROW_SIZE:
+                message = f"{name} = {size}; indices of 32 bits are proved up to {NARROW_SIZE}"
+                raise CompileError(f"{self.name}: {message}", remedy)
+        for tensor in (*self.program.inputs, *(d.tensor for d in self.program.defs)):
+            count = prod(shape_of(tensor, sizes))
+            if count > NARROW:
+                message = f"{tensor.name} has {count} elements; indices of 32 bits reach {NARROW}"
+                raise CompileError(f"{self.name}: {message}", remedy)
+
+    def _outputs(
+        self, memory: Memory, sizes: Mapping[str, int], given: tuple[Any, ...], inputs: Mapping[str, Any]
+    ) -> dict[str, Any]:  # fmt: skip
+        """The arrays that the results go to, of the caller's kind: those of `out`, or new ones."""
         if given and len(given) != len(self.program.outputs):
             raise CompileError(f"{self.name} has {len(self.program.outputs)} outputs, out= has {len(given)}")
-        made: dict[str, Array] = {}
+        made: dict[str, Any] = {}
+        taken = dict(inputs)
         for place, name in enumerate(self.program.outputs):
             tensor = self.program.tensor(name)
             shape = shape_of(tensor, sizes)
-            if given:
-                array = given[place]
-                if not isinstance(array, np.ndarray):
-                    raise CompileError(f"{self.name}: out is a {type(array).__name__}, not a NumPy array")
-                if array.shape != shape or array.dtype != np.dtype(tensor.dtype) or not array.flags.c_contiguous:
+            if not given:
+                made[name] = memory.new(shape, tensor.dtype)
+                continue
+            if kind_of(given[place]) not in WRITABLE or not hasattr(given[place], "__dlpack__"):
+                raise CompileError(f"{self.name}: out is a {type(given[place]).__name__}; nothing can be written into it")
+            array = self._view(memory, "out", given[place])
+            if array.shape != shape or array.dtype != np.dtype(tensor.dtype) or not array.flags.c_contiguous:
+                raise CompileError(
+                    f"{self.name}: out has shape {array.shape} and dtype {array.dtype}; needed is a contiguous "
+                    f"array of shape {shape} and dtype {tensor.dtype}",
+                )
+            if isinstance(array, np.ndarray) and not (array.flags.writeable and array.flags.aligned):
+                raise CompileError(f"{self.name}: out is {'not aligned' if array.flags.writeable else 'read-only'}")
+            for other, there in taken.items():
+                if memory.overlap(array, there):
                     raise CompileError(
-                        f"{self.name}: out has shape {array.shape} and dtype {array.dtype}; needed is a contiguous "
-                        f"array of shape {shape} and dtype {tensor.dtype}",
+                        f"{self.name}: out overlaps {other}: a kernel may write before it has read",
+                        "give an array of its own, as np.empty_like makes one",
                     )
-                if not (array.flags.writeable and array.flags.aligned):
-                    raise CompileError(f"{self.name}: out is {'not aligned' if array.flags.writeable else 'read-only'}")
-                for other, there in (*inputs.items(), *made.items()):
-                    if np.may_share_memory(array, there):  # exact, as both are contiguous
-                        raise CompileError(
-                            f"{self.name}: out overlaps {other}: a kernel may write before it has read",
-                            "give an array of its own, as np.empty_like makes one",
-                        )
-                made[name] = array
-            else:
-                made[name] = np.empty(shape, tensor.dtype)
+            made[name], taken[name] = given[place], array
         return made
 
 
@@ -241,11 +288,8 @@ def shape_of(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
     from tang_verified.semantics.evaluate import tensor_shape
 
     shape = tuple(int(extent) for extent in tensor_shape(tensor, dict(sizes)))
-    count = 1
-    for extent in shape:
-        count *= extent
-    if count > ELEMENT_LIMIT:
-        raise CompileError(f"{tensor.name} would have {count} elements, more than 2^62")
+    if prod(shape) > ELEMENT_LIMIT:
+        raise CompileError(f"{tensor.name} would have {prod(shape)} elements, more than 2^62")
     return shape
 
 
@@ -253,13 +297,6 @@ def spell(tensor: Tensor) -> str:
     from tang_verified.semantics.show import show
 
     return f"({', '.join(show(extent) for extent in tensor.shape)}{',' if len(tensor.shape) == 1 else ''})"
-
-
-def from_dlpack(value: Any) -> Array:
-    """A CPU array of any library that speaks DLPack, or a nested list or scalar, as NumPy."""
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    return np.asarray(value)
 
 
 def derive_and_certify(

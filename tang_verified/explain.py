@@ -55,6 +55,7 @@ def explain(certificate: CertificateData | str, width: int = WIDTH) -> str:
     out += ["", "hypotheses", f"  {held}; {vacuous or 'no'} proofs are vacuous"]
     out += ["axioms", *(f"  {name}: {text}" for name, text in sorted(data.axioms.items()))]
     out += ["conventions", *(f"  {text}" for text in data.conventions)]
+    out += ["arithmetic of the texts, as their language states it", *(f"  {text}" for text in data.arithmetic)]
     out += ["sources", *(f"  {name} sha256 {digest}" for name, digest in sorted(data.sources.items()))]
     out += ["bounds", "  none is claimed: neither on traffic nor on rounding"]
     return "\n".join(out)

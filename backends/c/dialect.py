@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from tang_verified.backends.arithmetic import CORRECT, Arithmetic, Error
 from tang_verified.backends.c import helpers, vector_math
 from tang_verified.backends.literals import decimal
 from tang_verified.backends.precedence import operand
@@ -24,6 +25,23 @@ ELEMENTS: dict[DType, str] = {
 SCALARS = {"f32": "float", "f64": "double", "i64": "int64_t", "bool": "int"}
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 SAME = {("float32", "f32"), ("float64", "f64"), ("int64", "i64")}  # no conversion between array and register
+ARITHMETIC = Arithmetic(
+    language="C",
+    document="ISO C11 Annex F (IEEE 754); GNU C's options; tests/backends/test_c_math.py for functions printed with a kernel",
+    rounding="to nearest, ties to even",
+    contraction="where the processor has the instruction (-ffp-contract=fast)",
+    reassociation="never (no -ffast-math)",
+    subnormals="kept",
+    special="as IEEE 754 says",
+    half="to nearest, ties to even; computed in float32",
+    errors={
+        **dict.fromkeys(("a / b", "sqrt"), CORRECT), "rsqrt": Error(1.5, note="(1 / sqrt)"),
+        **dict.fromkeys(("exp", "log"), Error(1.1, note="on vectors")),
+        **dict.fromkeys(("tanh", "erf"), Error(1.6, note="on vectors")),
+        "any other function, and these on single numbers": Error(note="the C library's; no standard states a bound"),
+    },
+    double="as float32; erf from the C library",
+)  # fmt: skip
 KEYWORDS = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
@@ -37,6 +55,7 @@ class CDialect:
     """Spells kernels in C."""
 
     name = "c"
+    arithmetic = ARITHMETIC
     bits = 64
     reserved = KEYWORDS
 

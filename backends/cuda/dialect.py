@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tang_verified.backends.arithmetic import CORRECT, Arithmetic, Error
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
@@ -14,6 +15,23 @@ from tang_verified.semantics.program import BYTES, DType
 
 FUNCTIONS = """exp log log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan erf floor ceil pow"""
 
+ARITHMETIC = Arithmetic(
+    language="CUDA C++",
+    document="CUDA C++ Programming Guide, Mathematical Functions (full range)",
+    rounding="to nearest, ties to even",
+    contraction="wherever it stands (-fmad=true, the default)",
+    reassociation="never (no -use_fast_math)",
+    subnormals="kept (-ftz=false, the default)",
+    special="as IEEE 754 says",
+    half="to nearest, ties to even (__float2half_rn); computed in float32",
+    errors={
+        **dict.fromkeys(("a / b", "sqrt"), CORRECT), **dict.fromkeys(("log", "log1p", "expm1"), Error(1)),
+        **dict.fromkeys(("exp", "rsqrt", "sin", "cos", "tanh", "cosh", "atan", "erf"), Error(2)),
+        **dict.fromkeys(("sinh", "acos"), Error(3)), **dict.fromkeys(("tan", "asin", "pow"), Error(4)),
+        "mma": Error(note="products of float16 are exact; no document states how their float32 sums are rounded"),
+    },
+    double="a / b and sqrt correctly rounded, functions within the same ulp",
+)  # fmt: skip
 COPY = """static __device__ __forceinline__ void cp_async_BYTES(void *to, const void *from) {
   const unsigned address = (unsigned)__cvta_generic_to_shared(to);
   asm volatile("cp.async.ca.shared.global [%0], [%1], BYTES;" :: "r"(address), "l"(from) : "memory");
@@ -39,6 +57,7 @@ class CudaDialect(ScalarDialect):
     """Spells kernels in CUDA C++."""
 
     name = "CUDA C++"
+    arithmetic = ARITHMETIC
     reserved = frozenset(
         f"""{FUNCTIONS} alignas alignof and asm auto bool break case catch char class const constexpr continue decltype default
         delete do double else enum explicit export extern false float for friend goto half if inline int long mutable namespace
@@ -58,6 +77,7 @@ class CudaDialect(ScalarDialect):
     }  # fmt: skip
     subgroup = 32
     asynchronous = True
+    vector_bytes = 16
     unit = "mma.m16n8k16.f16.f32"
     qualifier = "static __device__ __forceinline__ "
 
@@ -95,11 +115,29 @@ class CudaDialect(ScalarDialect):
         pairs = [f"tv_pair({lo}, {hi})" for part in (a, b) for lo, hi in zip(part[::2], part[1::2], strict=True)]
         return f"mma_m16n8k16({', '.join([*c, *pairs])});"
 
-    def copy(self, dtype: DType, target: str, offset: str, source: str, place: str, condition: str | None) -> str:
-        name = self.need(f"cp_async_{BYTES[dtype]}", COPY.replace("BYTES", str(BYTES[dtype])))
+    def move(
+        self, dtype: DType, width: int, target: str, offset: str, source: str, place: str, condition: str | None, wait: bool
+    ) -> str:
+        if wait:
+            return super().move(dtype, width, target, offset, source, place, condition, wait)
+        size = width * BYTES[dtype]
+        name = self.need(f"cp_async_{size}", COPY.replace("BYTES", str(size)))
+        copy = f"{name}(&{target}[{offset}], &{source}[{place}]);"
         if condition is None:
-            return f"{name}(&{target}[{offset}], &{source}[{place}]);"
-        return f"if ({condition}) {name}(&{target}[{offset}], &{source}[{place}]); else {target}[{offset}] = 0;"
+            return copy
+        bits = self.words(dtype, width)
+        return f"if ({condition}) {copy} else {self.at('shared', bits, target, offset)} = {self.zero(bits)};"
+
+    def words(self, dtype: DType, width: int) -> str:
+        if width == 1:
+            return self.element(dtype)
+        return "unsigned" if dtype == "float16" and width == 2 else super().words(dtype, width)
+
+    def at(self, space: str, bits: str, array: str, offset: str) -> str:
+        return f"*({'' if space == 'shared' else 'const '}{bits} *)&{array}[{offset}]"
+
+    def zero(self, bits: str) -> str:
+        return f"make_{bits}({', '.join('0' * int(bits[-1]))})" if bits[-1].isdigit() else "0"
 
     def commit(self) -> str:
         return f"{self.need('cp_async_commit', COMMIT)}();"
@@ -121,6 +159,6 @@ class CudaDialect(ScalarDialect):
             parameters += [f"const long long {name}" for name in entry.sizes]
             lines += ["", f'extern "C" __global__ void __launch_bounds__({entry.threads})',
                       f"{entry.name}({', '.join(parameters)}) {{"]  # fmt: skip
-            lines += [f"  __shared__ {self.element(dtype)} {name}[{count}];" for name, dtype, count in entry.shared]
+            lines += [f"  __shared__ __align__(16) {self.element(t)} {name}[{count}];" for name, t, count in entry.shared]
             lines += [*entry.body, "}"]
         return "\n".join([*lines, ""])

@@ -29,27 +29,27 @@ DLPACK_CUDA = (2, 13)  # device types: CUDA, managed memory
 
 
 @lru_cache(maxsize=1)
-def _cupy() -> Any:
+def cupy() -> Any:
     """CuPy, when it sees a device."""
     try:
-        import cupy
+        import cupy as found
     except ImportError as problem:
         raise DeviceError(f"no CuPy: {problem}; run: {INSTALL}") from problem
     try:
-        cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as problem:
+        found.cuda.runtime.getDeviceCount()
+    except found.cuda.runtime.CUDARuntimeError as problem:
         raise DeviceError(f"CuPy finds no NVIDIA GPU: {problem}") from problem
-    return cupy
+    return found
 
 
 def limits() -> Limits:
     """Of CuPy's current device."""
-    return _limits(_cupy().cuda.Device().id)
+    return _limits(cupy().cuda.Device().id)
 
 
 @lru_cache(maxsize=16)
 def _limits(number: int) -> Limits:
-    found = _cupy().cuda.runtime.getDeviceProperties(number)
+    found = cupy().cuda.runtime.getDeviceProperties(number)
     return Limits(
         device=f"{found['name'].decode()} (compute capability {found['major']}.{found['minor']})",
         threads=found["maxThreadsPerBlock"],
@@ -88,7 +88,7 @@ def _include_folders() -> list[str]:
     import importlib.util
     from pathlib import Path
 
-    folders = [Path(path, "include") for path in [_cupy().cuda.get_cuda_path()] if path]
+    folders = [Path(path, "include") for path in [cupy().cuda.get_cuda_path()] if path]
     for package in ("nvidia.cu13", "nvidia.cuda_runtime"):
         try:
             found = importlib.util.find_spec(package)
@@ -107,18 +107,18 @@ class CudaFunction:
 
     def __call__(self, sizes: Sequence[int], arrays: Sequence[Any]) -> None:
         """Run on arrays in the plan's order, scratch left out."""
-        cupy = _cupy()
+        cp = cupy()
         call = self._checked.at(tuple(map(int, sizes)))
-        with cupy.cuda.Device(self.device), _stream(arrays):
+        with cp.cuda.Device(self.device), stream_of(arrays):
             host = [_host_view(array) for array in arrays]
-            there = [_on_device(array, view) for array, view in zip(arrays, host, strict=True)]
+            there = [on_device(array) if view is None else cp.asarray(view) for array, view in zip(arrays, host, strict=True)]
             self._checked.arrays(call, [given if view is None else view for given, view in zip(there, host, strict=True)])
             for binding, array in zip(self._checked.passed, there, strict=True):
                 if array.size and array.device.id != self.device:
                     raise TypeError(f"{self.name}: {binding.name} is on GPU {array.device.id}, the kernel on {self.device}")
             passed = iter(there)
             shapes = zip(self._checked.plan.bindings, call.shapes, strict=True)
-            bound = [cupy.empty(shape, binding.dtype) if binding.scratch else next(passed) for binding, shape in shapes]
+            bound = [cp.empty(shape, binding.dtype) if binding.scratch else next(passed) for binding, shape in shapes]
             numbers = [np.int64(size) for size in call.sizes]
             launches = zip(self._functions, self._dynamic, self._checked.plan.launches, call.grids, strict=True)
             for function, dynamic, launch, grid in launches:
@@ -129,12 +129,12 @@ class CudaFunction:
                     array.get(out=view)
 
 
-def _stream(arrays: Sequence[Any]) -> Any:
+def stream_of(arrays: Sequence[Any]) -> Any:
     """The stream that the arrays' owner works in."""
-    cupy, torch = _cupy(), sys.modules.get("torch")
+    torch = sys.modules.get("torch")
     if torch is not None and any(isinstance(array, torch.Tensor) and array.is_cuda for array in arrays):
-        return cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
-    return cupy.cuda.get_current_stream()
+        return cupy().cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
+    return cupy().cuda.get_current_stream()
 
 
 def _host_view(array: Any) -> np.ndarray[Any, Any] | None:
@@ -147,26 +147,31 @@ def _host_view(array: Any) -> np.ndarray[Any, Any] | None:
     return None if device()[0] in DLPACK_CUDA else np.from_dlpack(array)
 
 
-def _on_device(array: Any, host: np.ndarray[Any, Any] | None) -> Any:
-    cupy = _cupy()
-    if host is not None:
-        return cupy.asarray(host)
-    return array if isinstance(array, cupy.ndarray) else cupy.from_dlpack(array)
+def on_device(array: Any) -> Any:
+    """An array on a GPU as CuPy's, on the same memory."""
+    return array if isinstance(array, cupy().ndarray) else cupy().from_dlpack(array)
+
+
+def device_memory(like: Any, number: int) -> Any:
+    """Where a call's arrays are used, if they lie on GPU `number`."""
+    from tang_verified.backends.cuda.memory import DeviceMemory
+
+    return DeviceMemory(like, number)
 
 
 def load(text: str, plan: Plan) -> CudaFunction:
     """Compile a text for CuPy's current device."""
-    cupy = _cupy()
-    checked, device = Checked(plan, limits()), cupy.cuda.Device()
-    module = cupy.cuda.function.Module()
+    cp = cupy()
+    checked, device = Checked(plan, limits()), cp.cuda.Device()
+    module = cp.cuda.function.Module()
     module.load(compile_text(text, plan.name, architecture(device.compute_capability)))
     functions, dynamic = [], []
     for launch in plan.launches:
         try:
             function = module.get_function(launch.entry)
-        except cupy.cuda.driver.CUDADriverError as problem:
+        except cp.cuda.driver.CUDADriverError as problem:
             raise DeviceError(f"{plan.name}: the text has no entry {launch.entry}: {problem}") from problem
-        driver = cupy.cuda.driver
+        driver = cp.cuda.driver
         most = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function.ptr)
         if launch.threads > most:
             raise DeviceError(f"{launch.entry}: {launch.threads} threads, {most} with the registers that it takes")
@@ -179,7 +184,12 @@ def load(text: str, plan: Plan) -> CudaFunction:
 
 def put(array: np.ndarray[Any, Any]) -> Any:
     """A copy on the device: a CuPy array."""
-    return _cupy().array(array)
+    return cupy().array(array)
+
+
+def empty(shape: tuple[int, ...], dtype: DType) -> Any:
+    """An array on the device, undefined."""
+    return cupy().empty(shape, dtype)
 
 
 def get(array: Any) -> np.ndarray[Any, Any]:
@@ -190,7 +200,7 @@ def get(array: Any) -> np.ndarray[Any, Any]:
 
 def finish() -> None:
     """Wait until all work on the current device is done."""
-    _cupy().cuda.Device().synchronize()
+    cupy().cuda.Device().synchronize()
 
 
 def describe() -> dict[str, str]:
@@ -200,4 +210,4 @@ def describe() -> dict[str, str]:
     except DeviceError as problem:
         command = INSTALL if INSTALL in str(problem) else "nvidia-smi (it says why there is no GPU)"
         return {"backend": "cuda", "usable": f"no; run: {command}", "problem": str(problem)}
-    return told("cuda", found, version=f"CuPy {_cupy().__version__}, CUDA {_cupy().cuda.runtime.runtimeGetVersion()}")
+    return told("cuda", found, version=f"CuPy {cupy().__version__}, CUDA {cupy().cuda.runtime.runtimeGetVersion()}")

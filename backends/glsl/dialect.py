@@ -5,19 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tang_verified.backends.arithmetic import Arithmetic, Error
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
-from tang_verified.backends.special import MADE
+from tang_verified.backends.special import MADE, SHADER
 from tang_verified.semantics.kernel import Kernel
 
 FUNCTIONS = """exp log sqrt sin cos tan tanh sinh cosh asin acos atan floor ceil pow"""
+
+ARITHMETIC = Arithmetic(
+    language="GLSL",
+    document="Vulkan Specification, Precision of Individual Operations",
+    rounding="to either of the two neighbours",
+    contraction="wherever it stands",
+    reassociation="never",
+    subnormals="may be flushed to zero",
+    special="may be assumed not to occur; what tells an empty state is made from bits",
+    half="to either of the two neighbours; computed in float32",
+    errors={
+        **SHADER, **dict.fromkeys(("asin", "acos"), Error(note="as by atan2")), "tanh": Error(note="as sinh / cosh"),
+    },
+)  # fmt: skip
 
 
 class GlslDialect(ScalarDialect):
     """Spells kernels in GLSL."""
 
     name = "GLSL"
+    arithmetic = ARITHMETIC
     reserved = frozenset(
         f"""{FUNCTIONS} attribute const uniform varying buffer shared coherent volatile restrict readonly writeonly layout
         centroid flat smooth patch sample break continue do for while switch case default if else subroutine in out inout

@@ -24,10 +24,10 @@ from tang_verified.backends import webgpu
 from tang_verified.backends.device import Checked, DeviceError, Limits, told
 from tang_verified.backends.launch import Plan
 from tang_verified.backends.queued import QueuedFunction
-from tang_verified.backends.webgpu import finish, get, put
+from tang_verified.backends.webgpu import empty, finish, get, put
 from tang_verified.semantics.program import DType
 
-__all__ = ["describe", "finish", "get", "limits", "load", "put", "to_spirv"]
+__all__ = ["describe", "empty", "finish", "get", "limits", "load", "put", "to_spirv"]
 
 DTYPES: dict[DType, str | None] = {
     "float16": "shader-f16", "float32": None, "float64": "shader-f64", "int32": None, "int64": "shader-int64", "bool": None,

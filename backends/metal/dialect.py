@@ -5,19 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tang_verified.backends.arithmetic import CORRECT, Arithmetic, Error
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
-from tang_verified.backends.special import MADE
+from tang_verified.backends.special import MADE, UNSTATED
 from tang_verified.semantics.kernel import Kernel
 
 FUNCTIONS = """exp log sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan floor ceil rint pow"""
+
+ARITHMETIC = Arithmetic(
+    language="Metal",
+    document="Metal Shading Language Specification, Numerical Compliance, without fast math",
+    rounding="to nearest, ties to even",
+    contraction="wherever it stands",
+    reassociation="never (fastMathEnabled false)",
+    subnormals="may be flushed to zero",
+    special="as IEEE 754 says (fastMathEnabled false)",
+    half="to nearest, ties to even; computed in float32",
+    errors={
+        **dict.fromkeys(("a / b", "sqrt", "rsqrt"), CORRECT),
+        **dict.fromkeys(("exp", "log", "sin", "cos", "sinh", "cosh", "asin", "acos"), Error(4)),
+        **dict.fromkeys(("tanh", "atan"), Error(5)), "tan": Error(6), "pow": Error(16), **UNSTATED,
+    },
+)  # fmt: skip
 
 
 class MetalDialect(ScalarDialect):
     """Spells kernels in Metal."""
 
     name = "Metal"
+    arithmetic = ARITHMETIC
     reserved = frozenset(
         f"""{FUNCTIONS} alignas auto bool break case char class const constant constexpr continue decltype default delete device
         do double else enum explicit extern false float for fragment friend goto half if inline int kernel long mutable metal
@@ -31,6 +49,7 @@ class MetalDialect(ScalarDialect):
     functions: ClassVar = {**{name: name for name in FUNCTIONS.split()}, "round": "rint", "abs": "fabs"}
     infinity: ClassVar = {"inf": "INFINITY", "-inf": "(-INFINITY)", "nan": "NAN"}
     subgroup = 32
+    vector_bytes = 16
     qualifier = "static inline "
 
     def made(self, name: str, kind: Type) -> str | None:
@@ -41,6 +60,9 @@ class MetalDialect(ScalarDialect):
 
     def thread_index(self) -> str:
         return "(long)local.x"
+
+    def at(self, space: str, bits: str, array: str, offset: str) -> str:
+        return f"*({'threadgroup' if space == 'shared' else 'device const'} {bits} *)&{array}[{offset}]"
 
     def exchange(self, text: str, step: int, kind: Type) -> str:
         return f"simd_shuffle_xor({text}, {step})"
@@ -58,7 +80,7 @@ class MetalDialect(ScalarDialect):
                            "uint3 group [[threadgroup_position_in_grid]]", "uint3 groups [[threadgroups_per_grid]]",
                            "uint3 local [[thread_position_in_threadgroup]]"]  # fmt: skip
             lines += ["", f"kernel void {entry.name}({', '.join(parameters)}) {{"]
-            lines += [f"  threadgroup {self.element(dtype)} {name}[{count}];" for name, dtype, count in entry.shared]
+            lines += [f"  alignas(16) threadgroup {self.element(t)} {name}[{count}];" for name, t, count in entry.shared]
             lines += [f"  const long {name} = size[{k}];" for k, name in enumerate(entry.sizes)]
             lines += [*entry.body, "}"]
         return "\n".join([*lines, ""])

@@ -120,6 +120,11 @@ def put(array: Array) -> DeviceArray:
     return made
 
 
+def empty(shape: tuple[int, ...], dtype: DType) -> DeviceArray:
+    """An array on the device, undefined."""
+    return DeviceArray(_allocate(dtype, shape), dtype, shape)
+
+
 def get(array: DeviceArray) -> Array:
     """A copy on the host, when all work before it is done."""
     finish()

@@ -125,6 +125,11 @@ def put(array: np.ndarray[Any, Any]) -> DeviceArray:
     return DeviceArray(buffer, array.dtype.name, array.shape)
 
 
+def empty(shape: tuple[int, ...], dtype: DType) -> DeviceArray:
+    """An array on the device, undefined."""
+    return DeviceArray(_allocate(dtype, shape), dtype, shape)
+
+
 def get(array: DeviceArray) -> np.ndarray[Any, Any]:
     """A copy on the host, when all work before it is done."""
     import pyopencl as cl

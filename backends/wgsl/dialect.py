@@ -1,25 +1,43 @@
 """WGSL: compute shaders of 32-bit integers. An implementation may assume that no infinity or nan occurs; so these are
-made from bits that it cannot see at compile time, and looked for in bits."""
+made from bits that it cannot see at compile time and looked for in bits, and no operation whose result counts is given
+one: of -inf, `max` and comparisons look at the bits, and what `exp(m - m')` gives for it is not selected."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tang_verified.backends.arithmetic import Arithmetic, Error
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
-from tang_verified.backends.special import MADE
+from tang_verified.backends.special import MADE, SHADER
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import DType
 
 FUNCTIONS = """exp log sqrt sin cos tan tanh sinh cosh asin acos atan floor ceil pow round"""
+
+ARITHMETIC = Arithmetic(
+    language="WGSL",
+    document="WebGPU Shading Language, Floating Point Evaluation",
+    rounding="to either of the two neighbours",
+    contraction="wherever it stands",
+    reassociation="where the result is at least as accurate",
+    subnormals="may be flushed to zero",
+    special="may be assumed not to occur; what tells an empty state is made from bits",
+    half="to either of the two neighbours; computed in float32",
+    errors={
+        **SHADER, **dict.fromkeys(("asin", "acos"), Error(absolute=6.77e-5, note="or as by atan2")),
+        "tanh": Error(absolute=1e-5, note="or as sinh / cosh"),
+    },
+)  # fmt: skip
 
 
 class WgslDialect(ScalarDialect):
     """Spells kernels in WGSL."""
 
     name = "WGSL"
+    arithmetic = ARITHMETIC
     reserved = frozenset(
         f"""{FUNCTIONS} alias break case const const_assert continue continuing default diagnostic discard else enable false fn
         for if let loop override requires return struct switch true var while array atomic bool f16 f32 i32 u32 mat2x2 ptr
@@ -54,7 +72,21 @@ class WgslDialect(ScalarDialect):
         self.need("tv_from_bits", "fn tv_from_bits(bits: u32) -> f32 { return bitcast<f32>(bits); }")
         return f"tv_from_bits({bits})"
 
+    def operation(self, name: str, args: Sequence[str], have: Type, want: Type) -> str:
+        """Comparison for equality with an infinity is one of bits."""
+        infinite = [text for text in args if text.startswith("tv_from_bits(") and text.endswith("u)")]
+        if name in ("eq", "ne") and len(infinite) == 1 and len(args) == 2:
+            other = args[1] if args[0] == infinite[0] else args[0]
+            bits = infinite[0].removeprefix("tv_from_bits(").removesuffix(")")
+            return f"bitcast<u32>({other}) {'==' if name == 'eq' else '!='} {bits}"
+        return super().operation(name, args, have, want)
+
     def made(self, name: str, kind: Type) -> str | None:
+        if name in ("max", "min") and kind.kind == "f32":
+            self.need("tv_is_nan", "fn tv_is_nan(a: f32) -> bool { return (bitcast<u32>(a) & 0x7fffffffu) > 0x7f800000u; }")
+            least = "0xff800000u" if name == "max" else "0x7f800000u"
+            first = f"bitcast<u32>(b) == {least} || (bitcast<u32>(a) != {least} && a {'>' if name == 'max' else '<'} b)"
+            return self.choose(f"tv_is_nan(a) || (!tv_is_nan(b) && ({first}))", "a", "b")
         return MADE[name](self, kind) if name in MADE else super().made(name, kind)
 
     def function(self, name: str, parameters: str, kind: Type, value: str) -> str:

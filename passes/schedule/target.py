@@ -22,6 +22,7 @@ class Target:
     shared_bytes: int = 0
     index_bits: int = 64
     unit: str = ""  # a matrix unit, by its name in semantics/units.py
+    vector_bytes: int = 0  # the widest access of a thread that the language has
     asynchronous: bool = False  # copies to shared memory go on by themselves
 
     @property

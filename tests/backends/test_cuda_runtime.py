@@ -16,9 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tang_verified as tv
+from tang_verified import arrays
+from tang_verified.arrays import kind_of
 from tang_verified.backends.cuda import runtime
 from tang_verified.backends.device import DeviceError
 from tang_verified.backends.launch import Plan
+from tang_verified.errors import CompileError
 from tests.backends.gpu_cases import CASES, HALF, MATMUL, TWICE, WIDE, Case, text
 from tests.backends.test_gpu_runtimes import SIZES, inputs, run
 from tests.shims.run import _library
@@ -103,12 +107,14 @@ def stand_in(plan: Plan, fixed_shared: int) -> Any:
         asarray=lambda host: np.array(host).view(GpuArray),
         array=lambda host: np.array(host).view(GpuArray),
         empty=lambda shape, dtype: np.full(shape, 77).astype(dtype).view(GpuArray),
+        ascontiguousarray=lambda array: np.ascontiguousarray(array).view(GpuArray),
+        may_share_memory=np.may_share_memory,
         from_dlpack=lambda array: array.memory,
     )
     cupy.cuda = SimpleNamespace(
         Device=Device,
         ExternalStream=Stream,
-        get_current_stream=lambda: Stream(5),
+        get_current_stream=lambda: Stream(STREAMS[-1] if STREAMS else 5),
         driver=driver,
         function=SimpleNamespace(Module=Module),
         runtime=SimpleNamespace(
@@ -132,7 +138,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Any:
     def loaded(case: Case, fixed_shared: int = 0, plan: Plan | None = None, source: str | None = None) -> Any:
         plan = plan or case.plan()
         cupy = stand_in(plan, fixed_shared)
-        monkeypatch.setattr(runtime, "_cupy", lambda: cupy)
+        monkeypatch.setattr(runtime, "cupy", lambda: cupy)
         monkeypatch.setattr(runtime, "compile_text", lambda code, name, arch: code.encode())
         runtime._limits.cache_clear()
         return runtime.load(source or text("cuda", case, 32), plan)
@@ -219,3 +225,86 @@ def test_what_is_refused(load: Any) -> None:
         load(MATMUL, plan=replace(plan, subgroup=64))
     with pytest.raises(DeviceError, match="shared memory: 232452 needed, 232448 on a stand-in"):
         load(MATMUL, plan=replace(plan, launches=(replace(plan.launches[0], shared_bytes=232452),)))
+
+
+# -- a compiled program on arrays of a GPU -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def doubled() -> Any:
+    return tv.compile(lambda x: x + x, x="n", backend="cuda", name="doubled")
+
+
+@pytest.fixture
+def on_gpu(load: Any, doubled: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The compiled program, on the stand-in."""
+    (plan,) = doubled._backend.plans(doubled.certified)
+    load(HALF, plan=plan, source=doubled.source)
+    monkeypatch.setattr(doubled, "_loaded", {})
+    monkeypatch.setattr(arrays, "kind_of", lambda array: "cupy" if isinstance(array, GpuArray) else kind_of(array))
+    monkeypatch.setattr(GpuArray, "__dlpack_device__", lambda self: (2, self.device.id), raising=False)
+    return doubled
+
+
+class Namespace:
+    """An array-API library's own way in."""
+
+    @staticmethod
+    def from_dlpack(array: Any) -> OnGpu:
+        made = OnGpu(0)
+        made.memory = array
+        return made
+
+
+class Foreign(OnGpu):
+    def __dlpack__(self) -> None: ...
+
+    def __array_namespace__(self) -> Any:
+        return Namespace
+
+
+def test_cupy_in_and_out(on_gpu: Any) -> None:
+    x = np.arange(5, dtype=np.float32).view(GpuArray)
+    got = on_gpu(x)
+    assert isinstance(got, GpuArray)
+    np.testing.assert_array_equal(got, 2 * np.arange(5))
+    out = np.zeros(5, np.float32).view(GpuArray)
+    assert on_gpu(x, out=out) is out and out[4] == 8
+    assert on_gpu(np.arange(10, dtype=np.float32).view(GpuArray)[::-2])[0] == 18
+    with pytest.raises(CompileError, match="out overlaps x"):
+        on_gpu(x, out=x)
+    with pytest.raises(CompileError, match=r"x is cupy's on GPU 0 and out is numpy's on the CPU"):
+        on_gpu(x, out=np.zeros(5, np.float32))
+
+
+def test_another_librarys_array_in_and_out(on_gpu: Any) -> None:
+    x = Foreign(np.arange(5, dtype=np.float32))
+    got = on_gpu(x)
+    assert isinstance(got, OnGpu)
+    np.testing.assert_array_equal(got.memory, 2 * np.arange(5))
+    with pytest.raises(CompileError, match="out is a Foreign; nothing can be written into it"):
+        on_gpu(x, out=Foreign(np.arange(5, dtype=np.float32)))
+
+
+def test_numpy_in_and_out_of_a_program(on_gpu: Any) -> None:
+    got = on_gpu(np.arange(5, dtype=np.float32))
+    assert type(got) is np.ndarray
+    np.testing.assert_array_equal(got, 2 * np.arange(5))
+
+
+def test_pytorch_in_and_out_in_its_stream(on_gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tensor(Foreign):
+        is_cuda, device = True, "cuda:0"
+
+    Tensor.__module__ = "torch"
+    torch = ModuleType("torch")
+    torch.Tensor, torch.float32 = Tensor, np.float32  # type: ignore[attr-defined]
+    torch.cuda = SimpleNamespace(current_stream=lambda: SimpleNamespace(cuda_stream=1234))  # type: ignore[attr-defined]
+    torch.empty = lambda shape, dtype, device: Tensor(np.full(shape, 77, dtype))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    got = on_gpu(Tensor(np.arange(5, dtype=np.float32)))
+    assert isinstance(got, Tensor)
+    np.testing.assert_array_equal(got.memory, 2 * np.arange(5))
+    out = Tensor(np.zeros(5, np.float32))
+    assert on_gpu(Tensor(np.arange(5, dtype=np.float32)), out=out) is out and out.memory[4] == 8
+    assert {stream for stream, *_ in STARTED} == {1234}

@@ -16,7 +16,7 @@ from tang_verified.proofs.replay import audit_text
 from tang_verified.proofs.strict_json import canonical, parse
 from tang_verified.semantics.serial import BadData, Decoder, Encoder
 from tang_verified.semantics.terms import Const, Op, Read, Var
-from tests.proofs.samples import SOURCES, certificate, certified
+from tests.proofs.samples import ARITHMETIC, SOURCES, certificate, certified
 from tests.refused.certificates import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def test_two_runs_in_one_process_give_the_same_bytes() -> None:
     for name in ("softmax", "attention"):
         first = certified(name)
         again = certify(first.traced, first.steps, first.kernels)
-        assert write(again, SOURCES[name]) == certificate(name)
+        assert write(again, SOURCES[name], ARITHMETIC) == certificate(name)
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "4242"])

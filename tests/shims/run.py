@@ -128,6 +128,10 @@ class Shim:
     def put(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return array.copy()
 
+    def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
+        """Poisoned: every byte 0xff, which is nan."""
+        return np.full(prod(shape) * np.dtype(dtype).itemsize, 0xFF, np.uint8).view(dtype).reshape(shape)
+
     def get(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return array.copy()
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
+from tang_verified.passes.schedule.gpu.digits import constant
 from tang_verified.passes.schedule.lower import Names
 from tang_verified.semantics.build import canonical, conj, iadd, lt, mod
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, Commit, For, Stmt, Wait
-from tang_verified.semantics.program import Tensor
+from tang_verified.semantics.program import BYTES, Tensor
 from tang_verified.semantics.terms import ONE, REAL_ZERO, TRUE, ZERO, Const, Op, Read, Term, Var, children, rebuild, substitute
 
 STAGES = 2
@@ -63,7 +65,8 @@ def _is_copy(alloc: Alloc, statement: Stmt, tensors: Mapping[str, Tensor]) -> bo
         return False
     read = _element(statement.value)
     plain = isinstance(read, Read) and read.tensor in tensors and tensors[read.tensor].dtype == alloc.buffer.dtype
-    wide = alloc.buffer.dtype in ("float32", "int32", "float64")  # the machine copies 4, 8 or 16 bytes at a time
+    lanes = [constant(loop.axis.extent) or 1 for loop in statement.loops if loop.kind == "lane"]
+    wide = BYTES[alloc.buffer.dtype] * prod(lanes) in (4, 8, 16)  # what the machine copies at a time
     return plain and wide and alloc.claim is None and statement.guard == TRUE
 
 

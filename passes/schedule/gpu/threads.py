@@ -24,6 +24,7 @@ from tang_verified.passes.schedule.gpu.parts import in_parts
 from tang_verified.passes.schedule.gpu.pipeline import pipelined
 from tang_verified.passes.schedule.lower import Names
 from tang_verified.passes.schedule.target import Target
+from tang_verified.proofs.threads import aligned, conditions, copied
 from tang_verified.semantics.build import canonical, iadd, imul
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, For, Kernel, Kind, Loop, Machine, Stmt
 from tang_verified.semantics.program import BYTES, DType
@@ -71,6 +72,7 @@ class _Distribution:
         self.names = Names(_names(kernel))
         self.layouts: dict[str, Layout] = {}
         self.shared: set[str] = set()
+        self.buffers: dict[str, Buffer] = {}
         self.bytes = 0
 
     def run(self) -> Kernel:
@@ -205,23 +207,55 @@ class _Distribution:
             return Alloc(Buffer(buffer.name, dtype, shape, "register", sum(d.thread for d in every)), statement.claim)
         shared = Buffer(buffer.name, dtype, buffer.shape, "shared")
         self.shared.add(buffer.name)
+        self.buffers[buffer.name] = shared
         self.bytes += _bytes(shared)
         return Alloc(shared, statement.claim)
+
+    def _vector(self, statement: Assign) -> tuple[Assign, dict[str, Term], str]:
+        """A copy whose innermost lanes are neighbours at both ends moves whole vectors: l = V·l' + v, v < V."""
+        read, last = copied(statement.value), statement.loops[-1] if statement.loops else None
+        if read is None or last is None or last.kind != "lane" or statement.target not in self.shared:
+            return statement, {}, ""
+        target, source = self.buffers[statement.target], self.kernel.program.tensor(read.tensor) if self._given(read) else None
+        extent, name = constant(last.axis.extent) or 1, last.axis.name
+        if source is None or source.dtype != target.dtype:
+            return statement, {}, ""
+        width = min(self.target.vector_bytes // BYTES[target.dtype], extent)
+        lane, rest = self.names.fresh(name), self.names.fresh(name)
+        put: dict[str, Term] = {name: iadd(imul(Var(rest), width), Var(lane))}
+        index, there = ([canonical(substitute(i, put)) for i in part] for part in (statement.index, read.index))
+        fixed = all(name not in free_vars(term) for term in (statement.guard, *conditions(statement.value)))
+        ends = ((index, target.shape), (there, source.shape))
+        if width < 2 or not fixed or not all(aligned(tuple(i), shape, lane, width) for i, shape in ends):
+            return statement, {}, ""
+        parts = ((rest, extent // width), (lane, width))
+        inner = tuple(Loop(Axis(part, Const(size)), "lane") for part, size in parts)
+        return replace(statement, loops=(*statement.loops[:-1], *inner)), put, lane
+
+    def _given(self, read: Read) -> bool:
+        return read.tensor in self.kernel.reads
 
     def _assign(self, statement: Assign) -> Assign:
         cuts = self._cuts(statement) or {}
         owned = bool(cuts)
+        vector = ""
+        whole: dict[str, Term] = {}
         if not owned:
+            statement = _with_claim(statement, {"": ZERO}, self.names)
+            statement, whole, vector = self._vector(statement)
+            dealt = tuple(loop for loop in statement.loops if loop.axis.name != vector)
             cuts = {n: [(g, 0)] + ([(e // g, None)] if (e := _extent(statement, n)) > g else [])
-                    for n, g in deal(statement.loops, self.target.threads).items()}  # fmt: skip
+                    for n, g in deal(dealt, self.target.threads).items()}  # fmt: skip
         threads: list[tuple[int, Loop]] = []
         rest: list[Loop] = []
+        kind: Kind
         put: dict[str, Term] = {}
         pieces: dict[tuple[str, int], Term] = {}  # (loop, place of the cut) -> its variable
         for order, loop in enumerate(statement.loops):
             name = loop.axis.name
             if name not in cuts:
-                rest.append(Loop(loop.axis, "seq" if loop.kind in ("lane", "thread") else loop.kind))
+                kind = "lane" if name == vector else "seq" if loop.kind in ("lane", "thread") else loop.kind
+                rest.append(Loop(loop.axis, kind))
                 continue
             total: Term = ZERO
             stride = 1
@@ -232,13 +266,14 @@ class _Distribution:
                 stride *= extent
                 pieces[name, place] = Var(own)
                 if owner is None:
-                    kind: Kind = "unroll" if owned or loop.kind == "unroll" else "seq"
+                    kind = "unroll" if owned or loop.kind == "unroll" else "seq"
                     fresh.insert(0, Loop(Axis(own, Const(extent)), kind))
                 else:
                     threads.append((owner if owned else order, Loop(Axis(own, Const(extent)), "thread")))
             rest += fresh
             if len(cuts[name]) > 1:
                 put[name] = total
+        put |= {name: canonical(substitute(term, put)) for name, term in whole.items()}
         loops = tuple(loop for _, loop in sorted(threads, key=lambda pair: pair[0])) + tuple(rest)
         statement = _with_claim(statement, put, self.names)
         change = _Change(self, put, pieces, cuts, statement)
