@@ -73,6 +73,7 @@ class Races:
     def check(self, items: list[Item]) -> None:
         """All of a kernel's accesses, in order; raises `Refused`."""
         self._sequence(items, ())
+        self._steady(items)
         for path, access in _accesses(items, ()):
             if access.asynchronous:
                 self._in_flight(items, path, access)
@@ -158,6 +159,15 @@ class Races:
         return index, substitute(access.thread, fresh), [substitute(f, fresh) for f in facts]
 
     # -- asynchronous copies ----------------------------------------------------------------------------------------
+
+    def _steady(self, items: list[Item]) -> None:
+        """Every iteration of a loop closes as many groups as any other: so they are counted."""
+        for item in items:
+            if isinstance(item, Repeat):
+                self._steady(item.items)
+                if not item.parallel and item.axis.name in free_vars(_commits(item.items)):
+                    why = f"iterations of {item.axis.name} close different numbers of groups"
+                    raise self.ledger.refuse("async/groups", why, "disproved")
 
     def _in_flight(self, items: list[Item], path: Path, copy: Access) -> None:
         """Every later access to a cell of the copy stands behind a wait that completes it, and a barrier."""
