@@ -12,6 +12,7 @@ from tang_verified.explain import explain
 from tang_verified.proofs.certificate import read
 from tang_verified.proofs.check import Certified, certify
 from tang_verified.proofs.ledger import Ledger, Refused
+from tang_verified.proofs.propose_model import Proposer
 from tang_verified.proofs.replay import audit_text
 from tang_verified.proofs.steps import Step
 from tang_verified.report import render
@@ -193,6 +194,24 @@ def test_the_ledger_gives_every_set_of_hypotheses_a_model() -> None:
     ledger.holds("two", (*ledger.base, op("lt", N, ZERO)), op("eq", N, Const(7)))
     ledger.ground()
     assert [(o.name, o.vacuous) for o in ledger.obligations] == [("one", False), ("two", True), ("two/contradictory", False)]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (None, "/contradictory: unproved"),
+        ({}, "/hypotheses: unproved: no model of them: it gives i.i no value"),
+        ({"i.i": 5, "i.n": 5}, "/hypotheses: unproved: no model of them: it falsifies"),
+        ({"i.i": 0, "i.n": 10**50}, "/hypotheses: unproved: no model of them: model: 1000"),
+    ],
+)
+def test_the_search_is_not_believed(said: object, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Proposer, "model", lambda self, given: said)
+    ledger = Ledger(program(x()))
+    ledger.holds("here", (*ledger.base, op("le", ZERO, I), op("lt", I, N)), op("lt", I, Const(1000)))
+    with pytest.raises(Refused) as refusal:
+        ledger.ground()
+    assert why in str(refusal.value)
 
 
 def test_reports_say_what_is_vacuous() -> None:
