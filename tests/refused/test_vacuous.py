@@ -202,7 +202,7 @@ def test_the_ledger_gives_every_set_of_hypotheses_a_model() -> None:
         (None, "/contradictory: unproved"),
         ({}, "/hypotheses: unproved: no model of them: it gives i.i no value"),
         ({"i.i": 5, "i.n": 5}, "/hypotheses: unproved: no model of them: it falsifies"),
-        ({"i.i": 0, "i.n": 10**50}, "/hypotheses: unproved: no model of them: model: 1000"),
+        ({"i.i": 0, "i.n": 10**50}, "/hypotheses: unproved: no model of them: model: '1000"),
     ],
 )
 def test_the_search_is_not_believed(said: object, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
