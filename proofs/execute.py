@@ -96,6 +96,7 @@ class Execution:
         self.ledger, self.kernel, self.program = ledger, kernel, kernel.program
         self.equality = Equality(ledger)
         self.cells: dict[str, Cell] = {}
+        self.declared: set[str] = set()  # also those out of sight: `races.py` knows buffers by name
         self.outputs: dict[str, list[Write]] = {name: [] for name in kernel.outputs}
         self.tensors: dict[str, Tensor] = {name: self.program.tensor(name) for name in kernel.reads}
         self.threads = Threads(ledger, kernel)
@@ -163,18 +164,20 @@ class Execution:
 
     def _declare(self, statement: Alloc, frame: Frame) -> None:
         buffer = statement.buffer
-        taken = set(self.cells) | {s.name for s in self.program.sizes} | {t.name for t in self.program.inputs}
+        taken = self.declared | {s.name for s in self.program.sizes} | {t.name for t in self.program.inputs}
         taken |= {
             d.tensor.name for d in self.program.defs
         }  # also those not read here: what is known of them holds of no buffer
         if buffer.name in taken:
             raise IllFormed(f"buffer {buffer.name!r} is declared twice")
+        self.declared.add(buffer.name)
         check_names((buffer.name,), "buffer")
         if buffer.dtype not in SORTS or buffer.scope not in get_args(BufferScope):
             raise IllFormed(f"buffer {buffer.name}: {buffer.dtype} {buffer.scope}")
         arrays = (*self.tensors.values(), *map(self.program.tensor, self.outputs))
         self.widest = max((BYTES[t.dtype] for t in arrays if SORTS[t.dtype] == "real"), default=0)
         self.threads.check_owners(buffer)
+        self.threads.check_place(buffer, bool(frame.loops))
         bound = 1
         for extent in buffer.shape:
             self._extent(extent, frame, ())
@@ -510,8 +513,9 @@ class Execution:
     # -- names ------------------------------------------------------------------------------------------------------
 
     def _new_name(self, name: str, frame: Frame, more: tuple[str, ...]) -> None:
-        if name in frame.ranges.bounds or name in more or "!" in name or name.startswith("."):
-            raise IllFormed(f"axis {name!r} is bound twice, or is no name")
+        check_names((name,), "axis")
+        if name in frame.ranges.bounds or name in more:
+            raise IllFormed(f"axis {name!r} is bound twice")
 
     def _bound_names(self, term: Term, frame: Frame, more: tuple[str, ...], sort: Sort | None = None) -> None:
         check_term(term, self.ledger.place, sort)

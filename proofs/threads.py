@@ -8,14 +8,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from tang_verified.proofs.ledger import Ledger
 from tang_verified.proofs.races import Access, Item, Races
 from tang_verified.semantics.build import canonical, linear
-from tang_verified.semantics.kernel import Assign, Buffer, Kernel
-from tang_verified.semantics.program import BYTES, Tensor
+from tang_verified.semantics.kernel import Assign, Buffer, For, Kernel
+from tang_verified.semantics.program import BYTES, DType, Tensor
 from tang_verified.semantics.terms import (
     REAL_ZERO,
     TRUE,
@@ -53,7 +53,10 @@ class Threads:
         if not (within and subgroup and m.index_bits in (32, 64)):
             raise IllFormed(f"no machine: {m}")
         names = (*self.kernel.reads, *self.kernel.outputs)
-        if m.index_bits == 32 and any(self.kernel.program.tensor(name).dtype == "int64" for name in names):
+        self._check_width(self.kernel.program.tensor(name).dtype for name in names)
+
+    def _check_width(self, dtypes: Iterable[DType]) -> None:
+        if self.machine.index_bits == 32 and "int64" in dtypes:
             raise self.ledger.refuse("width/int64", "an int64 array, in a kernel of 32-bit integers", "disproved")
 
     def check_order(self) -> None:
@@ -73,6 +76,14 @@ class Threads:
         if buffer.owners and (None in map(constant, buffer.shape) or owners(buffer) > self.machine.threads):
             why = f"{buffer.name} is spread over more than {self.machine.threads} threads"
             raise self.ledger.refuse("capacity/threads", why, "disproved")
+
+    def check_place(self, buffer: Buffer, inside: bool) -> None:
+        """A block's memory ends with its launch. `inside`: some loop lies around the declaration."""
+        self._check_width((buffer.dtype,))
+        launches = any(isinstance(s, For) and s.kind == "grid" for s in self.kernel.body)
+        if self.machine.threads > 1 and buffer.scope != "global" and launches and not inside:
+            why = f"{buffer.name} belongs to a block, and is declared for several launches"
+            raise self.ledger.refuse("no-race/scope", why, "disproved")
 
     def number(self, statement: Assign) -> Term:
         """The number of the thread that runs an instance: the thread axes row by row."""
@@ -126,10 +137,10 @@ class Threads:
             why = "it is not over the statement's last thread axis alone"
         elif lanes & (lanes - 1) or not 0 < lanes <= self.machine.subgroup:
             why = f"{lanes} lanes, of a subgroup of {self.machine.subgroup}"
-        elif statement.guard != TRUE or not always(fold, statement.value):
+        elif not always(fold, statement.value) or any(occurs(fold, part) for part in statement.index):
             why = "some lanes may not come to it"
         elif not self._all_take_part(statement):
-            why = "some threads of the block do not take part"
+            why = "some threads of the block do not take part, or not as often as others"
         elif any(axes[-1].name in free_vars(body) for body in fold.body):
             why = "its body differs from lane to lane"
         if why:
@@ -137,8 +148,11 @@ class Threads:
         return canonical(substitute(thread, {axes[-1].name: Var(fold.axes[0].name)}))
 
     def _all_take_part(self, statement: Assign) -> bool:
-        extents = [constant(loop.axis.extent) or 0 for loop in statement.loops if loop.kind == "thread"]
-        return prod(extents) == self.machine.threads
+        """Every thread of the block runs the statement, as often as any other."""
+        axes = [loop.axis for loop in statement.loops if loop.kind == "thread"]
+        alike = not any(free_vars(loop.axis.extent) & {axis.name for axis in axes} for loop in statement.loops)
+        whole = prod(constant(axis.extent) or 0 for axis in axes) == self.machine.threads
+        return alike and whole and statement.guard == TRUE
 
     def check_unit(self, statement: Assign, buffers: Mapping[str, Buffer]) -> None:
         """A unit's statement is the one of its table, over fragments that are spread as the table says."""
@@ -155,7 +169,7 @@ class Threads:
         extents = [constant(loop.axis.extent) for loop in statement.loops if loop.kind == "thread"]
         if self.machine.subgroup != unit.lanes or extents[-2:] != [8, 4]:
             return f"its last thread axes are not the {unit.lanes} lanes of a subgroup, 8 by 4"
-        return "" if statement.guard == TRUE and self._all_take_part(statement) else "some lanes do not take part"
+        return "" if self._all_take_part(statement) else "some lanes do not take part"
 
     def _unit_value(self, unit: Unit, statement: Assign, buffers: Mapping[str, Buffer]) -> str:
         """That the value is `units.product` of three fragments, each of its own dtype and spread over (…, 8, 4)."""
@@ -178,8 +192,9 @@ class Threads:
         axes = tuple(axis.name for axis in fold.axes) if fold is not None else ()
         digits = (*threads[-2:], *last)
         own = {*digits, *axes}
-        if len(axes) != 3 or any(free_vars(place) & own for o in operands for place in (*o.subgroup, *o.which)):
-            return "which fragment it takes depends on the lane"
+        places = [place for o in operands for place in (*o.subgroup, *o.which)]
+        if len(axes) != 3 or any(free_vars(place) & own or reads_in_order(place) for place in places):
+            return "which fragment it takes depends on the lane, or on data"
         c, a, b = operands
         subgroup = tuple(Var(name) for name in threads[:-2])
         if any(o.subgroup != subgroup for o in operands) or statement.target != c.buffer or reads[0].index != index:
@@ -217,6 +232,8 @@ class Threads:
         """A copy that goes on by itself: a tensor's elements as they are, or zeros, into a shared buffer."""
         if not statement.asynchronous:
             return
+        if self.machine.threads == 1:
+            raise self.ledger.refuse("async/copy", f"{statement.target}: one thread has nobody to wait for it", "disproved")
         read = copied(statement.value)
         source = tensors.get(read.tensor) if read is not None else None
         if source is None or target is None or target.scope != "shared" or source.dtype != target.dtype:
@@ -265,9 +282,14 @@ def constant(extent: Term) -> int | None:
 
 
 def always(fold: Fold, term: Term) -> bool:
-    """Whether a fold is evaluated whenever the term is, once: below no branch and in no other fold."""
+    """Whether a fold occurs in the term, and is evaluated whenever the term is: below no branch and in no other fold."""
     if term == fold:
         return True
     if isinstance(term, Fold) or (isinstance(term, Op) and term.name in ("select", "and", "or")):
         return False
-    return any(always(fold, part) for part in children(term))
+    parts = [part for part in children(term) if occurs(fold, part)]
+    return bool(parts) and all(always(fold, part) for part in parts)
+
+
+def occurs(fold: Fold, term: Term) -> bool:
+    return term == fold or any(occurs(fold, part) for part in children(term))

@@ -88,12 +88,18 @@ class CompiledKernel:
             return {f"{self.name}.{suffix}": self.source}
         return {f"{self.name}.{kernel}.{suffix}": text for kernel, text in self.sources.items()}
 
-    def save(self, folder: str | Path) -> list[Path]:
-        """Write the sources and NAME.cert.json into a folder, made if need be; returns the paths, the certificate last."""
+    def save(self, folder: str | Path, *, beside: bool = False) -> list[Path]:
+        """Write the sources and NAME.cert.json into a folder, made if need be; returns the paths, the certificate last.
+
+        `beside`: other backends' texts of this program lie there too, so that the certificate is NAME.SUFFIX.cert.json.
+        """
+        from tang_verified.backends import SUFFIX
+
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
         made = []
-        for name, text in {**self.files, f"{self.name}.cert.json": self.certificate}.items():
+        title = f"{self.name}.{SUFFIX[self.backend]}" if beside else self.name
+        for name, text in {**self.files, f"{title}.cert.json": self.certificate}.items():
             made.append(into / name)
             made[-1].write_text(text)
         return made

@@ -45,6 +45,13 @@ def test_audit_of_a_folder(folder: Path) -> None:
     assert "softmax.cert.json: proved: 127 obligations" in result.output
 
 
+def test_several_backends_side_by_side(tmp_path: Path) -> None:
+    made = run("compile", "examples/rmsnorm.py:rmsnorm", "--backend", "c,opencl", "--out", tmp_path, "--quiet")
+    assert made.exit_code == 0, made.output
+    assert {path.name for path in tmp_path.iterdir()} == {"rmsnorm.c", "rmsnorm.c.cert.json", "rmsnorm.cl", "rmsnorm.cl.cert.json"}
+    assert run("audit", tmp_path).exit_code == 0
+
+
 def test_audit_is_a_function_too(folder: Path) -> None:
     assert audit(folder).exit_code == 0 and audit(folder / "softmax.cert.json").proved == audit(folder).proved
 
