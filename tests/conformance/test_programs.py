@@ -22,12 +22,20 @@ def test_backend_is_here(name: str, record_property: Any) -> None:
     record_property("device", told(need(name))["device" if name != "c" else "version"])
 
 
+# on every backend by default; the others, and all in float16, on some backends in turn: all with -m "everything or not everything"
+CORE = (
+    "attention:causal", "attention:masked", "attention:decode", "softmax:softmax", "layernorm:layernorm", "conv2d:conv2d",
+    "linear_gelu:linear_gelu", "swiglu:swiglu", "cross_entropy:cross_entropy", "embedding:embedding", "pooling:max_pool",
+)  # fmt: skip
+
+
 def cells() -> Iterator[Any]:
-    """Every program with every backend. Of those in float16, each is by default for the backends of one target, in turn."""
+    """Every program with every backend. C runs all in float32, as tests/test_examples.py does: one certificate for both."""
     targets = list(dict.fromkeys(backend(name).target() for name in TAKEN))
     for number, case in enumerate(CASES):
         for name in TAKEN:
-            turn = case.dtype == "float32" or backend(name).target() == targets[number % len(targets)]
+            whole = case.dtype == "float32" and (name == "c" or case.example in CORE)
+            turn = whole or backend(name).target() == targets[number % len(targets)]
             yield pytest.param(case, name, marks=[] if turn else pytest.mark.everything, id=f"{case}-{name}")
 
 
