@@ -25,16 +25,19 @@ from typing import TypeAlias
 
 from tang_verified.proofs.ledger import Ledger
 from tang_verified.semantics.build import canonical, conj
-from tang_verified.semantics.kernel import Barrier, Commit, Wait
+from tang_verified.semantics.kernel import Barrier, Buffer, Commit, Wait
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import FALSE, ONE, ZERO, Axis, Const, Op, Term, Var, free_vars, substitute
 
 
 @dataclass(frozen=True)
 class Access:
-    """One statement's instances that read or write cells of a buffer: cell `index`, by `thread`, where `facts` hold."""
+    """One statement's instances that read or write cells of a buffer: cell `index`, by `thread`, where `facts` hold.
 
-    buffer: str
+    Two buffers of one name are told apart by what else they are; if nothing is different, they are taken for one.
+    """
+
+    buffer: Buffer
     index: tuple[Term, ...]
     thread: Term
     facts: tuple[Term, ...]
@@ -142,7 +145,7 @@ class Races:
         # a copy that goes on by itself is not even ordered after what its own thread did before
         apart = () if second.asynchronous else (Op("ne", (mine[1], theirs[1])),)
         given = (*self.facts, *mine[2], *theirs[2], *order, *meet, *apart)
-        self.ledger.holds(f"no-race/{first.buffer}", [f for f in given if is_affine(f)], FALSE)
+        self.ledger.holds(f"no-race/{first.buffer.name}", [f for f in given if is_affine(f)], FALSE)
 
     def _instance(
         self, place: Place, around: tuple[str, ...], names: dict[str, str]
@@ -198,7 +201,7 @@ class Races:
         for count, iteration in zip(theirs[0][rank::2], theirs[0][rank + 1 :: 2], strict=True):
             waited = conj(Op("lt", (ZERO, iteration)), Op("lt", (mine[0][rank], count)))
             done = canonical(Op("or", (done, waited)))
-        self.ledger.holds(f"async/{copy.buffer}", given, done)
+        self.ledger.holds(f"async/{copy.buffer.name}", given, done)
 
 
 def _counted(access: Access, *counts: Term) -> Access:
