@@ -119,9 +119,7 @@ class Checked:
         rows = -(-blocks // self.limits.blocks)
         self._within(f"{entry}: rows of blocks", rows, self.limits.blocks_y)
         columns = -(-blocks // rows)
-        self._within(
-            f"{entry}: blocks for {self.plan.index_bits}-bit indices", rows * columns, 2 ** (self.plan.index_bits - 1) - 1
-        )
+        self._within(f"{entry}: blocks, which are numbered in 32 bits", rows * columns, 2**31 - 1)
         return columns, rows
 
     def arrays(self, call: Call, arrays: Sequence[Any]) -> None:

@@ -6,9 +6,9 @@ A kernel's body is a list of grid nests; each is one launch, and a launch sees a
     for j < ceil(m/64) […]    ->   Launch("f_1", blocks = ceil(m/64), threads = 256)
 
 Arrays are bound in order: the kernel's reads, its outputs, its scratch arrays (of global scope; the runtime allocates
-them, undefined); then the sizes, as the dialect takes numbers. An entry computes its block's number as
-x + y · (blocks along x), and does nothing for a number that is not below `blocks`: so a runtime may fold a long row of
-blocks into two dimensions.
+them, undefined); then the sizes, as the dialect takes numbers. An entry computes its block's number, in 32 bits (there
+are fewer than 2^31), as x + y · (blocks along x), and does nothing for a number that is not below `blocks`: so a runtime
+may fold a long row of blocks into two dimensions.
 """
 
 from __future__ import annotations

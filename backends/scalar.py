@@ -213,6 +213,13 @@ class ScalarDialect:
     def exchange(self, text: str, step: int, kind: Type) -> str:
         raise Unsupported(f"{self.name}: no exchange of values within a subgroup; compile for a target with subgroup 0")
 
+    def number(self, name: str, value: str) -> str:
+        """In 32 bits."""
+        return f"const int {name} = {value};"
+
+    def narrow(self, extent: str) -> str:
+        return extent if self.bits == 32 or extent.isdigit() else f"(int){extent}"
+
     # What scalar code has no use for
 
     def splat(self, text: str, kind: Type) -> str:

@@ -54,6 +54,12 @@ class SimtDialect(Dialect, Protocol):
     def index(self, name: str, value: str) -> str:
         """A constant integer's declaration."""
 
+    def number(self, name: str, value: str) -> str:
+        """The same in 32 bits: of blocks and threads there are fewer than 2^31, and division is quick."""
+
+    def narrow(self, extent: str) -> str:
+        """An integer that is below 2^31, in 32 bits."""
+
     def block_index(self) -> str:
         """The block's number, as an integer: x + y · (blocks along x)."""
 
@@ -163,8 +169,8 @@ class _Printer(Assigns):
         for loop in nest:
             blocks = loop.axis.extent if blocks == ONE else Op("mul", (blocks, loop.axis.extent))
         scope = Scope()
-        scope.add(self.dialect.index(block := self.names.take("block"), self.dialect.block_index()))
-        scope.add(self.dialect.index(thread := self.names.take("thread"), self.dialect.thread_index()))
+        scope.add(self.dialect.number(block := self.names.take("block"), self.dialect.block_index()))
+        scope.add(self.dialect.number(thread := self.names.take("thread"), self.dialect.thread_index()))
         self.thread = thread
         extents = [self.extent(scope, canonical(substitute(loop.axis.extent, names))) for loop in nest]
         inside = dict(names)
@@ -173,9 +179,10 @@ class _Printer(Assigns):
         for loop, extent in reversed(list(zip(nest, extents, strict=True))):
             variable = self.names.take(loop.axis.name)
             last = loop is nest[0]
-            lines.append((0, self.dialect.index(variable, rest if last else f"{rest} % {extent}")))
+            small = self.dialect.narrow(extent)
+            lines.append((0, self.dialect.index(variable, rest if last else f"{rest} % {small}")))
             if not last:
-                lines.append((0, self.dialect.index(fresh := self.names.take("rest"), f"{rest} / {extent}")))
+                lines.append((0, self.dialect.number(fresh := self.names.take("rest"), f"{rest} / {small}")))
                 rest = fresh
             inside[loop.axis.name] = Var(variable)
         lines += self.block(body, inside)
@@ -239,7 +246,7 @@ class _Printer(Assigns):
             outer = prod(extents[:place])
             lines.append((0, self.dialect.index(variable, f"{rest} % {extent}" if outer > 1 else rest)))
             if outer > 1:
-                lines.append((0, self.dialect.index(fresh := self.names.take("rest"), f"{rest} / {extent}")))
+                lines.append((0, self.dialect.number(fresh := self.names.take("rest"), f"{rest} / {extent}")))
                 rest = fresh
             inside[loops[place].axis.name] = Var(variable)
             if place == len(loops) - 1:

@@ -93,7 +93,7 @@ class CudaDialect(ScalarDialect):
         return super().store(dtype, array, offset, value, kind)
 
     def block_index(self) -> str:
-        return "(long long)blockIdx.x + (long long)blockIdx.y * gridDim.x"
+        return "blockIdx.x + blockIdx.y * gridDim.x"
 
     def thread_index(self) -> str:
         return "threadIdx.x"

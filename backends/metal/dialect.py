@@ -56,10 +56,10 @@ class MetalDialect(ScalarDialect):
         return MADE[name](self, kind) if name in MADE else super().made(name, kind)
 
     def block_index(self) -> str:
-        return "(long)group.x + (long)group.y * (long)groups.x"
+        return "group.x + group.y * groups.x"
 
     def thread_index(self) -> str:
-        return "(long)local.x"
+        return "local.x"
 
     def at(self, space: str, bits: str, array: str, offset: str) -> str:
         return f"*({'threadgroup' if space == 'shared' else 'device const'} {bits} *)&{array}[{offset}]"

@@ -108,6 +108,9 @@ class WgslDialect(ScalarDialect):
     def private_array(self, dtype: DType, name: str, count: int) -> str:
         return f"var {name}: array<{self.element(dtype)}, {max(count, 1)}>;"
 
+    def number(self, name: str, value: str) -> str:
+        return f"let {name}: i32 = {value};"
+
     def block_index(self) -> str:
         return "i32(group.x + group.y * groups.x)"
 
