@@ -243,10 +243,10 @@ class _Printer(Assigns):
         for place in range(len(loops) - 1, -1, -1):
             variable, extent = self.names.take(loops[place].axis.name), extents[place]
             self.reach[variable] = extent
-            outer = prod(extents[:place])
-            lines.append((0, self.dialect.index(variable, f"{rest} % {extent}" if outer > 1 else rest)))
+            outer, small = prod(extents[:place]), self.dialect.narrow(str(extent))
+            lines.append((0, self.dialect.index(variable, f"{rest} % {small}" if outer > 1 else rest)))
             if outer > 1:
-                lines.append((0, self.dialect.number(fresh := self.names.take("rest"), f"{rest} / {extent}")))
+                lines.append((0, self.dialect.number(fresh := self.names.take("rest"), f"{rest} / {small}")))
                 rest = fresh
             inside[loops[place].axis.name] = Var(variable)
             if place == len(loops) - 1:

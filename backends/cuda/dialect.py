@@ -157,7 +157,7 @@ class CudaDialect(ScalarDialect):
             parameters = [f"{'' if written else 'const '}{self.element(dtype)} *__restrict__ {name}"
                           for name, dtype, written in entry.arrays]  # fmt: skip
             parameters += [f"const long long {name}" for name in entry.sizes]
-            lines += ["", f'extern "C" __global__ void __launch_bounds__({entry.threads})',
+            lines += ["", f'extern "C" __global__ void __launch_bounds__({entry.threads}, 1)',
                       f"{entry.name}({', '.join(parameters)}) {{"]  # fmt: skip
             lines += [f"  __shared__ __align__(16) {self.element(t)} {name}[{count}];" for name, t, count in entry.shared]
             lines += [*entry.body, "}"]

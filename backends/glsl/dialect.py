@@ -69,11 +69,22 @@ class GlslDialect(ScalarDialect):
     def load(self, dtype, array, offset, kind):  # type: ignore[no-untyped-def]
         return f"{array}[{offset}] != 0u" if dtype == "bool" else super().load(dtype, array, offset, kind)
 
+    # Unsigned, for the remainder's sake: naga, through which the module goes, makes one of signed integers by a division
+    # of floats, which NVIDIA's driver rounds below a whole number.
+    def number(self, name: str, value: str) -> str:
+        return f"const uint {name} = {value};"
+
+    def narrow(self, extent: str) -> str:
+        return f"{extent}u" if extent.isdigit() else f"uint({extent})"
+
+    def index(self, name: str, value: str) -> str:
+        return f"const int {name} = int({value});"
+
     def block_index(self) -> str:
-        return "int(gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x)"
+        return "gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x"
 
     def thread_index(self) -> str:
-        return "int(gl_LocalInvocationID.x)"
+        return "gl_LocalInvocationID.x"
 
     def barrier(self) -> str:
         return "barrier();"

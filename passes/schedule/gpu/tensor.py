@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from tang_verified.passes.schedule.contraction import Contractor
     from tang_verified.passes.schedule.group import Group, State
 
-MOST_ACCUMULATORS = 128  # of a thread
+MOST_ACCUMULATORS = 96  # of a thread, for all running contractions together
 
 
-def warps(threads: int, rows: int, columns: int, unit: Unit) -> tuple[int, int] | None:
-    """How the block's subgroups lie over the tile: as square a part for each as divides it."""
+def warps(threads: int, rows: int, columns: int, unit: Unit, running: int = 1) -> tuple[int, int] | None:
+    """How the block's subgroups lie over the tile of each of `running` accumulators: as square a part as divides it."""
     count = threads // unit.lanes
     best: tuple[int, int] | None = None
     for down in range(1, count + 1):
         across = count // down
         fits = down * across == count and rows % (unit.rows * down) == 0 and columns % (unit.columns * across) == 0
-        if not fits or rows * columns // threads > MOST_ACCUMULATORS:
+        if not fits or running * rows * columns // threads > MOST_ACCUMULATORS:
             continue
         if best is None or abs(rows // down - columns // across) < abs(rows // best[0] - columns // best[1]):
             best = (down, across)
@@ -49,7 +49,8 @@ def unit_update(contractor: Contractor, group: Group, state: State) -> list[Stmt
     if not all(isinstance(o, Read) and group.dtypes.get(o.tensor) == unit.operand for o in operands):
         return None
     row, column = low.tiled[split.row], low.tiled[split.column]
-    laid = warps(target.threads, row.tile, column.tile, unit)
+    running = sum(s.split is not None for s in group.every_state())
+    laid = warps(target.threads, row.tile, column.tile, unit, running)
     if laid is None or group.tile % unit.depth:
         return None
     out: list[Stmt] = contractor.copy_left(group, state, split, unit.operand)
