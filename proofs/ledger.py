@@ -248,9 +248,9 @@ class Ledger:
                 continue
             try:
                 model = self.models.of(o.statement)
-            except (NoModel, Unknown) as problem:
-                verdict: Verdict = "disproved" if isinstance(problem, NoModel) and self.recorded else "unproved"
-                raise Refused(f"{o.name}/hypotheses", o.place, verdict, f"no model of them: {problem}") from None
+            except (NoModel, Unknown) as why:
+                verdict: Verdict = "disproved" if isinstance(why, NoModel) and self.recorded else "unproved"
+                raise Refused(f"{o.name}/hypotheses", o.place, verdict, f"no model of them: {why}") from None
             if model:
                 self.obligations[number] = replace(o, model=model)
                 continue
@@ -260,6 +260,11 @@ class Ledger:
             text = hypotheses(o.statement).text + "(assert true)\n(check-sat)\n"
             if text not in shown:
                 shown.add(text)
+                problem = z3.Solver()
+                problem.set("rlimit", Z3_BUDGET)
+                problem.from_string(text)
+                if problem.check() != z3.unsat:
+                    raise Refused(f"{o.name}/contradictory", o.place, "unproved", "they have no model that is found")
                 self.obligations.append(Obligation(f"{o.name}/contradictory", o.place, "z3", text))
 
     def confirm(self) -> None:

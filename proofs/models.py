@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from tang_verified.proofs.propose_model import Proposer
-from tang_verified.proofs.strict_json import digest
+from tang_verified.proofs.propose_model import Proposer, Unknown
+from tang_verified.proofs.strict_json import DIGIT_LIMIT, digest
 from tang_verified.semantics.exact import ROOTS, Exact, Hypotheses, Model, Table, Value, hypotheses
 from tang_verified.semantics.serial import RATIONAL, BadData, fields, items, whole
 from tang_verified.semantics.surds import Surd, squarefree, total
@@ -35,7 +35,7 @@ class Models:
         self.data: dict[str, Any] = {}  # digest -> model, spelled
 
     def of(self, statement: str) -> str:
-        """The digest of a model of the statement's hypotheses; "" when Z3 finds them contradictory. Raises `NoModel`
+        """The digest of a model of the statement's hypotheses; "" when they seem contradictory. Raises `NoModel`
         for a model that is none, `Unknown` where none is found."""
         given = hypotheses(statement)
         if given not in self.known:
@@ -50,6 +50,10 @@ class Models:
             return ""
         data = spell(model)
         name = digest(data)
+        try:
+            read_model(data, "model")  # one that a reader would not take is of no use
+        except BadData as problem:
+            raise Unknown(str(problem)) from None
         self.exact.check(given, model, name)
         self.data[name] = data
         return name
@@ -89,8 +93,8 @@ def _read_table(data: Any, what: str) -> Table:
 def _read(data: Any, what: str) -> Value:
     if type(data) is list and data:
         return _read_surd(data, what)
-    if type(data) in (int, bool):
-        return data  # type: ignore[no-any-return]
+    if type(data) is bool or (type(data) is int and abs(data) < 10 ** (DIGIT_LIMIT - 1)):
+        return data
     if type(data) is not str or not RATIONAL.fullmatch(data) or str(Fraction(data)) != data:
         raise BadData(f"{what}: {str(data)[:40]!r} is no int, bool or rational in lowest terms")
     return Fraction(data)

@@ -141,11 +141,12 @@ class Races:
         if first.asynchronous:
             return  # see `_in_flight`
         mine, theirs = self._instance(a, around, {}), self._instance(b, around, names)
-        meet = tuple(Op("eq", pair) for pair in zip(mine[0], theirs[0], strict=True))
+        given = [f for f in (*self.facts, *mine[2], *theirs[2], *order) if is_affine(f)]
         # a copy that goes on by itself is not even ordered after what its own thread did before
-        apart = () if second.asynchronous else (Op("ne", (mine[1], theirs[1])),)
-        given = (*self.facts, *mine[2], *theirs[2], *order, *meet, *apart)
-        self.ledger.holds(f"no-race/{first.buffer.name}", [f for f in given if is_affine(f)], FALSE)
+        apart: Term = FALSE if second.asynchronous else Op("eq", (mine[1], theirs[1]))
+        for pair in zip(mine[0], theirs[0], strict=True):
+            apart = Op("or", (Op("ne", pair), apart))
+        self.ledger.holds(f"no-race/{first.buffer.name}", given, apart)
 
     def _instance(
         self, place: Place, around: tuple[str, ...], names: dict[str, str]
@@ -195,9 +196,10 @@ class Races:
         mine = self._instance(Place(_counted(copy, group)), around, {})
         theirs = self._instance(Place(_counted(access, *ready)), around, names)
         rank = len(copy.index)
-        meet = tuple(Op("eq", pair) for pair in zip(mine[0][:rank], theirs[0][:rank], strict=True))
-        given = [f for f in (*self.facts, *mine[2], *theirs[2], *order, *meet) if is_affine(f)]
+        given = [f for f in (*self.facts, *mine[2], *theirs[2], *order) if is_affine(f)]
         done: Term = FALSE
+        for pair in zip(mine[0][:rank], theirs[0][:rank], strict=True):
+            done = Op("or", (Op("ne", pair), done))
         for count, iteration in zip(theirs[0][rank::2], theirs[0][rank + 1 :: 2], strict=True):
             waited = conj(Op("lt", (ZERO, iteration)), Op("lt", (mine[0][rank], count)))
             done = canonical(Op("or", (done, waited)))

@@ -47,9 +47,9 @@ def assumptions(data: CertificateData) -> str:
     used = sorted({part for record in data.obligations for part in record.prover.split("+")})
     packages = {"isl": "islpy", "z3": "z3-solver", "cvc5": "cvc5"}
     out += [f"  {name} ({packages[name]} {data.provers.get(packages[name], '?')})" for name in used if name in packages]
-    out.append("  structure: terms compared by the checker itself")
+    out.append("  structure: terms compared by the checker itself; model: hypotheses evaluated by it")
     out.append("outside the proofs")
-    out += [f"  {text}" for text in believed(data.traced)]
+    out += [f"  {text}" for text in believed()]
     return "\n".join(out)
 
 

@@ -94,7 +94,8 @@ def compile_(target: str, backend: str, out: Path, specs: tuple[str, ...], name:
         given = read_specs(specs)
     except TangError as problem:
         raise click.UsageError(str(problem)) from None
-    for one in backend.split(","):
+    backends = list(dict.fromkeys(backend.split(",")))
+    for one in backends:
         try:
             with console.status(f"{target}: tracing, rewriting, proving, printing for {one} …"):
                 kernel = compile(function, backend=one, name=name, empty=empty, **given)
@@ -103,7 +104,7 @@ def compile_(target: str, backend: str, out: Path, specs: tuple[str, ...], name:
             sys.exit(1)
         except (TangError, ValueError) as problem:
             raise click.UsageError(str(problem)) from None
-        for path in kernel.save(out):
+        for path in kernel.save(out, beside=len(backends) > 1):
             click.echo(str(path))
         if not quiet:
             spent = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in kernel.timings.stages.items())

@@ -190,6 +190,7 @@ def _refuse(kernel: CompiledKernel, console: Console) -> bool:
     except Refused as refusal:
         found = telling(refusal)
         console.print(f"refused at {refusal.place}: {found.obligation} is {found.verdict} by", highlight=False)
+        console.print("(folds, and functions such as exp, take any values that the facts and axioms in use admit)")
         for name, value in found.values:
             console.print(f"  {elide(name, console.width - len(value) - 5)} = {value}", highlight=False, markup=False)
         return True

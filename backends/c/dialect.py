@@ -36,8 +36,7 @@ ARITHMETIC = Arithmetic(
     half="to nearest, ties to even; computed in float32",
     errors={
         **dict.fromkeys(("a / b", "sqrt"), CORRECT), "rsqrt": Error(1.5, note="(1 / sqrt)"),
-        **dict.fromkeys(("exp", "log"), Error(1.1, note="on vectors")),
-        **dict.fromkeys(("tanh", "erf"), Error(1.6, note="on vectors")),
+        **{name: Error(ulp, note="on vectors") for (name, kind), ulp in vector_math.ULPS.items() if kind == "f32"},
         "any other function, and these on single numbers": Error(note="the C library's; no standard states a bound"),
     },
     double="as float32; erf from the C library",

@@ -107,7 +107,7 @@ def tolerance(case: Case, given: Sequence[Array]) -> float:
     """
     length = max((extent for array in given for extent in array.shape), default=1)
     stored = 2 + 4 * (len(derived(case).program.defs) - 1)
-    return (64 + 2 * length) * UNIT["float32"] + stored * UNIT[case.dtype]
+    return (16 + length) * UNIT["float32"] + stored * UNIT[case.dtype]
 
 
 def error(got: Array, known: Array, allowed: float) -> float:

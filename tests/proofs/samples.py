@@ -1,4 +1,4 @@
-"""Real certificates for the tests, made once a run: hand-written attention, and softmax through the passes."""
+"""Real certificates for the tests, made once a run: hand-written attention; softmax and rows of a table through the passes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from tang_verified.passes.schedule.search import certified_plan
 from tang_verified.passes.schedule.target import Target
 from tang_verified.proofs.certificate import write
 from tang_verified.proofs.check import Certified, certify
+from tang_verified.spec import spec
 from tang_verified.tracing.tracer import trace
 from tests.proofs.attention import attention
 
 SOURCES = {
     "attention": {"attention.c": "void attention(void) { /* one pass */ }\n"},
     "softmax": {"softmax.c": "int softmax;\n"},
+    "embedding": {"rows.c": "int rows;\n"},
     "one tile": {"softmax.c": "int softmax;\n"},  # the fold before the first tile is over nothing: vacuous
 }
 
@@ -26,7 +28,10 @@ def certified(name: str) -> Certified:
     if name == "attention":
         program, kernel = attention()
         return certify(program, [], [kernel])
-    program = trace(softmax, {"x": "n 8" if name == "one tile" else "n m"}, name="softmax")
+    if name == "embedding":
+        program = trace(lambda table, token: table[token], {"table": "100 8", "token": spec("n", "int32")}, name="rows")
+    else:
+        program = trace(softmax, {"x": "n 8" if name == "one tile" else "n m"}, name="softmax")
     return certified_plan(program, derive(program), Target(), {})[0]
 
 

@@ -7,12 +7,19 @@ from fractions import Fraction
 
 import pytest
 
+from tang_verified.compare import compare
+from tang_verified.explain import explain
+from tang_verified.proofs.certificate import read
 from tang_verified.proofs.check import Certified, certify
 from tang_verified.proofs.ledger import Ledger, Refused
+from tang_verified.proofs.propose_model import Proposer
+from tang_verified.proofs.replay import audit_text
 from tang_verified.proofs.steps import Step
+from tang_verified.report import render
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, For, Kernel, Loop
 from tang_verified.semantics.program import Def, Program, Size, Tensor
 from tang_verified.semantics.terms import ADD, REAL_ZERO, TRUE, ZERO, Axis, Const, Fold, IllFormed, Op, Read, Term, Var
+from tests.proofs.samples import SOURCES, certificate
 
 I, N, T = Var("i"), Var("n"), Var("t")
 FALSEHOOD = Const(Fraction(42))
@@ -187,3 +194,35 @@ def test_the_ledger_gives_every_set_of_hypotheses_a_model() -> None:
     ledger.holds("two", (*ledger.base, op("lt", N, ZERO)), op("eq", N, Const(7)))
     ledger.ground()
     assert [(o.name, o.vacuous) for o in ledger.obligations] == [("one", False), ("two", True), ("two/contradictory", False)]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (None, "/contradictory: unproved"),
+        ({}, "/hypotheses: unproved: no model of them: it gives i.i no value"),
+        ({"i.i": 5, "i.n": 5}, "/hypotheses: unproved: no model of them: it falsifies"),
+        ({"i.i": 0, "i.n": 10**50}, "/hypotheses: unproved: no model of them: model: '1000"),
+    ],
+)
+def test_the_search_is_not_believed(said: object, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Proposer, "model", lambda self, given: said)
+    ledger = Ledger(program(x()))
+    ledger.holds("here", (*ledger.base, op("le", ZERO, I), op("lt", I, N)), op("lt", I, Const(1000)))
+    with pytest.raises(Refused) as refusal:
+        ledger.ground()
+    assert why in str(refusal.value)
+
+
+def test_reports_say_what_is_vacuous() -> None:
+    """The state before the only tile is a fold over nothing."""
+    text = certificate("one tile")
+    report = audit_text(text, "z3", SOURCES["one tile"])
+    assert report.exit_code == 0
+    count = sum(o.vacuous for o in report.certified.obligations)  # type: ignore[union-attr]
+    assert f"vacuous, as what they assume is contradictory: {count} in kernel t4_div" in render([report], "text") and count > 0
+    assert f"{count} proofs are vacuous" in explain(text) and "part × 2 (isl, vacuous)" in explain(text)
+    data = read(text)
+    live = replace(data, obligations=tuple(replace(r, trust="replayed") for r in data.obligations))
+    assert all(str(d).endswith("vacuous") for d in compare(live, data)) and compare(live, data)
+    assert not compare(data, live)
