@@ -282,10 +282,11 @@ class _Printer(Assigns):
         return replace(statement, loops=loops, index=index, value=value, guard=guard)
 
     def by_unit(self, statement: Assign) -> list[Line]:
-        """One multiplication for each fragment of the result; its last two loops are the slots of a lane."""
+        """One multiplication for each fragment of the result; its last two places are the slots of a lane."""
         reads = reads_in_order(statement.value)
         fold = next(f for f in children(statement.value) if isinstance(f, Fold))
-        outer, slots = statement.loops[:-2], statement.loops[-2:]
+        slots = [place.name for place in statement.index[-2:] if isinstance(place, Var)]
+        outer = [loop for loop in statement.loops if loop.axis.name not in slots]
         lines: list[Line] = []
 
         def cells(read: Read, axes: list[tuple[str, int]], around: dict[str, Term]) -> list[str]:
@@ -301,7 +302,7 @@ class _Printer(Assigns):
             return found
 
         u, _, q = ((axis.name, 2) for axis in fold.axes)
-        h, p = ((loop.axis.name, 2) for loop in slots)
+        h, p = ((name, 2) for name in slots)
         for numbers in product(*(range(_extent(loop)) for loop in outer)):
             around: dict[str, Term] = {loop.axis.name: Const(n) for loop, n in zip(outer, numbers, strict=True)}
             c, a, b = cells(reads[0], [h, p], around), cells(reads[1], [u, h, q], around), cells(reads[2], [u, q], around)

@@ -215,14 +215,15 @@ class Threads:
         if not lanes or self.machine.threads == 1:
             return
         width, lane, read = constant(lanes[0].extent) or 0, lanes[0].name, copied(statement.value)
+        extents = [loop.axis.extent for loop in statement.loops]
         source = sources.get(read.tensor) if read is not None else None
         why = ""
         if len(lanes) > 1 or read is None or source is None or source.dtype != target.dtype:
             why = "it is no plain copy"
         elif width & (width - 1) or not 1 < width * BYTES[target.dtype] <= 16:
             why = f"a vector of {width} elements is wider than 16 bytes, or no power of two"
-        elif any(lane in free_vars(term) for term in (statement.guard, *conditions(statement.value))):
-            why = "a condition differs from lane to lane"
+        elif any(lane in free_vars(term) for term in (statement.guard, *conditions(statement.value), *extents)):
+            why = "a condition or an extent differs from lane to lane"
         elif not (aligned(statement.index, target.shape, lane, width) and aligned(read.index, source.shape, lane, width)):
             why = "an address is no multiple of the vector, or its lanes are no neighbours"
         if why:

@@ -201,3 +201,14 @@ def test_int64_in_a_kernel_of_32_bit_integers() -> None:
     narrow = replace(BLOCK, index_bits=32)
     assert verdict(kernel(COPY, store, machine=narrow)) == "accepted"
     assert verdict(kernel(COPY, buffer, Assign((), "n", (), ONE), store, machine=narrow)).startswith("width/int64")
+
+
+def test_a_vector_whose_lanes_run_a_loop_for_different_times() -> None:
+    """Lane 0 does not enter the loop, but a vector has all its lanes or none."""
+    lanes = (*loops(t=16), Loop(axis("v", 4), "lane"))
+    index = op("add", op("mul", 4, T), Var("v"))
+    whole = Assign(lanes, "z", (index,), read("x", index))
+    assert verdict(kernel(COPY, whole)) == "accepted"
+    some = replace(whole, loops=(*lanes, Loop(axis("w", op("min", Var("v"), 1)), "seq")))
+    rest = Assign(loops(t=16), "z", (op("mul", 4, T),), read("x", op("mul", 4, T)))
+    assert verdict(kernel(COPY, some, rest)).startswith("width/vector")

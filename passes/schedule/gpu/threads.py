@@ -309,9 +309,9 @@ class _Distribution:
 
 def _stands_alone(statement: Stmt) -> bool:
     """A launch, or what several share."""
-    if isinstance(statement, For):
-        return statement.kind == "grid"
-    return isinstance(statement, Alloc) and statement.buffer.scope == "global"
+    if isinstance(statement, Alloc):
+        return statement.buffer.scope == "global"
+    return isinstance(statement, For) and statement.kind == "grid"
 
 
 @dataclass
