@@ -145,11 +145,10 @@ class ScalarDialect:
             return self.choose(f"a == {low} && b == {low}", low, "a - b")
         if name == "div0":
             return self.choose(f"b == {zero}", zero, "a / b")
-        if name in ("floordiv", "mod"):
-            other = "a % b != 0 && (a < 0) != (b < 0)"
-            if name == "mod":
-                return f"a % b + {self.choose(other, 'b', '0')}"
-            return f"a / b - {self.choose(other, '1', '0')}"
+        if name in ("floordiv", "mod"):  # without %, whose sign languages differ on
+            rest = "a - a / b * b"
+            other = f"{rest} != 0 && (a < 0) != (b < 0)"
+            return f"{rest} + {self.choose(other, 'b', '0')}" if name == "mod" else f"a / b - {self.choose(other, '1', '0')}"
         return None
 
     def function(self, name: str, parameters: str, kind: Type, value: str) -> str:

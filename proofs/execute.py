@@ -96,7 +96,6 @@ class Execution:
         self.ledger, self.kernel, self.program = ledger, kernel, kernel.program
         self.equality = Equality(ledger)
         self.cells: dict[str, Cell] = {}
-        self.declared: set[str] = set()  # also those out of sight: `races.py` knows buffers by name
         self.outputs: dict[str, list[Write]] = {name: [] for name in kernel.outputs}
         self.tensors: dict[str, Tensor] = {name: self.program.tensor(name) for name in kernel.reads}
         self.threads = Threads(ledger, kernel)
@@ -164,13 +163,12 @@ class Execution:
 
     def _declare(self, statement: Alloc, frame: Frame) -> None:
         buffer = statement.buffer
-        taken = self.declared | {s.name for s in self.program.sizes} | {t.name for t in self.program.inputs}
+        taken = set(self.cells) | {s.name for s in self.program.sizes} | {t.name for t in self.program.inputs}
         taken |= {
             d.tensor.name for d in self.program.defs
         }  # also those not read here: what is known of them holds of no buffer
         if buffer.name in taken:
             raise IllFormed(f"buffer {buffer.name!r} is declared twice")
-        self.declared.add(buffer.name)
         check_names((buffer.name,), "buffer")
         if buffer.dtype not in SORTS or buffer.scope not in get_args(BufferScope):
             raise IllFormed(f"buffer {buffer.name}: {buffer.dtype} {buffer.scope}")

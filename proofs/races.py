@@ -25,16 +25,19 @@ from typing import TypeAlias
 
 from tang_verified.proofs.ledger import Ledger
 from tang_verified.semantics.build import canonical, conj
-from tang_verified.semantics.kernel import Barrier, Commit, Wait
+from tang_verified.semantics.kernel import Barrier, Buffer, Commit, Wait
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import FALSE, ONE, ZERO, Axis, Const, Op, Term, Var, free_vars, substitute
 
 
 @dataclass(frozen=True)
 class Access:
-    """One statement's instances that read or write cells of a buffer: cell `index`, by `thread`, where `facts` hold."""
+    """One statement's instances that read or write cells of a buffer: cell `index`, by `thread`, where `facts` hold.
 
-    buffer: str
+    Two buffers of one name are told apart by what else they are; if nothing is different, they are taken for one.
+    """
+
+    buffer: Buffer
     index: tuple[Term, ...]
     thread: Term
     facts: tuple[Term, ...]
@@ -143,7 +146,7 @@ class Races:
         apart: Term = FALSE if second.asynchronous else Op("eq", (mine[1], theirs[1]))
         for pair in zip(mine[0], theirs[0], strict=True):
             apart = Op("or", (Op("ne", pair), apart))
-        self.ledger.holds(f"no-race/{first.buffer}", given, apart)
+        self.ledger.holds(f"no-race/{first.buffer.name}", given, apart)
 
     def _instance(
         self, place: Place, around: tuple[str, ...], names: dict[str, str]
@@ -200,7 +203,7 @@ class Races:
         for count, iteration in zip(theirs[0][rank::2], theirs[0][rank + 1 :: 2], strict=True):
             waited = conj(Op("lt", (ZERO, iteration)), Op("lt", (mine[0][rank], count)))
             done = canonical(Op("or", (done, waited)))
-        self.ledger.holds(f"async/{copy.buffer}", given, done)
+        self.ledger.holds(f"async/{copy.buffer.name}", given, done)
 
 
 def _counted(access: Access, *counts: Term) -> Access:

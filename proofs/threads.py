@@ -120,7 +120,7 @@ class Threads:
             self.ledger.holds(f"no-race/owner/{buffer.name}", facts, canonical(Op("eq", (canonical(owner), thread))))
         else:
             going_on = writer is not None and writer.asynchronous
-            self.order.append(Access(buffer.name, index, thread, facts, writer is not None, going_on))
+            self.order.append(Access(buffer, index, thread, facts, writer is not None, going_on))
 
     def lane(self, fold: Fold, statement: Assign, thread: Term | None) -> Term | None:
         """The thread that computes an element of a fold: the statement's, or the lane that the fold's axis names; none

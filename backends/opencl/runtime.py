@@ -56,7 +56,7 @@ def limits() -> Limits:
     dtypes: set[DType] = {"float16", "float32", "int32", "int64", "bool"}
     if device.double_fp_config:
         dtypes.add("float64")
-    sizes = device.sub_group_sizes_intel if "cl_intel_required_subgroup_size" in device.extensions.split() else ()
+    sizes = getattr(device, "sub_group_sizes_intel", ())  # where the driver and PyOpenCL know of it
     return Limits(
         device=_title(device),
         threads=min(device.max_work_group_size, device.max_work_item_sizes[0]),

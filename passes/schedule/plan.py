@@ -109,7 +109,9 @@ class Planner:
 
     def _contraction(self) -> Contraction | None:
         for fold in reversed(self.folds):
-            if len(fold.body) != 1:
+            extent = fold.axes[0].extent if fold.axes else Const(0)
+            short = self.target.threads and isinstance(extent, Const) and int(extent.value) < 16
+            if len(fold.body) != 1 or short:  # staging a few elements in shared memory costs more than it saves
                 continue
             split = contraction(fold, list(self.d.axes))
             if split and self._large(split.row, 4) and self._large(split.column, self.lanes // 2):

@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TypeVar
 
 from tang_verified.passes.schedule.analysis import all_folds
@@ -29,6 +30,7 @@ from tang_verified.semantics.build import canonical, iadd, imul
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, For, Kernel, Kind, Loop, Machine, Stmt
 from tang_verified.semantics.program import BYTES, DType
 from tang_verified.semantics.terms import (
+    ONE,
     ZERO,
     Axis,
     Const,
@@ -86,13 +88,17 @@ class _Distribution:
             return (replace(body[0], body=self._launches(body[0].body, top=False)),)
         if top and any(isinstance(s, For) and s.kind == "grid" for s in body):  # several launches
             out: list[Stmt] = []
-            for statement in body:
-                one = isinstance(statement, Alloc) and statement.buffer.scope == "global"
-                out += (statement,) if one else self._launches((statement,), top=False)
+            for alone, part in groupby(body, _stands_alone):
+                if alone:
+                    for statement in part:
+                        out += (statement,) if isinstance(statement, Alloc) else self._launches((statement,), top=False)
+                else:  # a launch of one block
+                    out.append(For(Axis(self.names.fresh("block"), ONE), "grid", self._block(tuple(part))))
             return tuple(out)
         return self._block(body)
 
     def _block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        self.layouts, before = {}, self.bytes
         body = self._parts(body)
         for name in _candidates(body):
             layout = self._layout(name, body)
@@ -107,7 +113,7 @@ class _Distribution:
             known = {name: self.kernel.program.tensor(name) for name in self.kernel.reads}
             body = pipelined(body, known, self.names)
             self.shared = {a.buffer.name for a in _allocs(body) if a.buffer.scope == "shared"}
-            self.bytes = sum(_bytes(a.buffer) for a in _allocs(body) if a.buffer.scope == "shared")
+            self.bytes = before + sum(_bytes(a.buffer) for a in _allocs(body) if a.buffer.scope == "shared")
         return with_barriers(body, frozenset(self.shared))
 
     # -- 1 ------------------------------------------------------------------------------------------------------------
@@ -299,6 +305,13 @@ class _Distribution:
             put[old] = total
         value, where = (canonical(substitute(part, put)) for part in (claim.value, claim.where))
         return Claim(self.layouts[name].sorted(found), value, where)
+
+
+def _stands_alone(statement: Stmt) -> bool:
+    """A launch, or what several share."""
+    if isinstance(statement, For):
+        return statement.kind == "grid"
+    return isinstance(statement, Alloc) and statement.buffer.scope == "global"
 
 
 @dataclass
