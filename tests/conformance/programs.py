@@ -70,8 +70,9 @@ def derived(case: Case) -> Derived:
 def sizes(case: Case, chosen: Sequence[int]) -> dict[str, int]:
     """The chosen numbers, raised to what the program needs."""
     few = FEW | HEADS if case.example.startswith("attention") else FEW
+    most = 13 if any(len(tensor.shape) > 3 for tensor in traced(case).inputs) else 64  # of images
     return {
-        size.name: min(max(size.low, min(few.get(size.name, 64), chosen[place % len(chosen)])), size.high)
+        size.name: min(max(size.low, min(few.get(size.name, most), chosen[place % len(chosen)])), size.high)
         for place, size in enumerate(traced(case).sizes)
     }
 

@@ -39,7 +39,7 @@ def cells() -> Iterator[Any]:
             yield pytest.param(case, name, marks=[] if turn else pytest.mark.everything, id=f"{case}-{name}")
 
 
-@pytest.mark.parametrize(("case", "name"), cells())
+@pytest.mark.parametrize(("case", "name"), list(cells()))
 def test_agrees_with_numpy(case: Case, name: str, record_property: Any) -> None:
     record_property("backend", name)
     record_property("program", str(case))
