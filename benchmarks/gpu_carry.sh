@@ -14,7 +14,9 @@ done
 python3 -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 --implementation cp "${platforms[@]}" \
   -d .carry/wheels islpy z3-solver wgpu==0.32.0 cffi pycparser pyopencl rendercanvas siphash24 pytools platformdirs sniffio
 
-(cd .carry/debs && apt-get download libvulkan1 glslang-tools spirv-tools)
+# the driver for Vulkan is part of the one for X: it wants these libraries, though no display
+(cd .carry/debs && apt-get download libvulkan1 glslang-tools spirv-tools libglvnd0 libglx0 libgl1 libegl1 libx11-6 libxext6 \
+  libxcb1 libxau6 libxdmcp6 libbsd0 libmd0)
 
 du -sh .carry
 if [ "$(du -sm .carry | cut -f1)" -gt 60 ]; then

@@ -70,7 +70,7 @@ def said(*command: str) -> str:
     return ((done.stdout or done.stderr).strip().splitlines() or ["nothing"])[-1]
 
 
-def facts() -> list[str]:
+def facts(carried: Path) -> list[str]:
     """Of the machine, for the log."""
     out = [
         f"date {datetime.now(UTC):%Y-%m-%d %H:%M} UTC", f"machine {platform.machine()}, {os.cpu_count()} processors",
@@ -82,7 +82,8 @@ def facts() -> list[str]:
         try:
             out.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            out.append(f"{name} as carried, or missing")
+            wheels = sorted(carried.glob(f"wheels/{name.replace('-', '_')}-*.whl"))
+            out.append(f"{name} {wheels[0].name.split('-')[1]}, carried" if wheels else f"{name} missing")
     return out
 
 
@@ -103,7 +104,7 @@ def main() -> int:
     environment["TANG_DEADLINE"] = str(deadline)
     xml, log = given.out / "conformance.xml", given.out / "conformance.log"
     xml.unlink(missing_ok=True)
-    head = facts()
+    head = facts(given.carried)
     print("\n".join(head), flush=True)
     command = [
         sys.executable, "-m", "pytest", "tests/conformance", f"--junitxml={xml.resolve()}", "-q", "-n", str(given.processes),
