@@ -118,6 +118,8 @@ class Matcher:
                 case Alloc():
                     if self.alloc(statement.buffer, cursor, env, here, body[number + 1 :]):
                         break
+                case _:
+                    raise Mismatch(cursor.line, f"this language has no {type(statement).__name__.lower()}")
         self.values.places, self.live = places, live
 
     def assign(self, statement: Assign, cursor: Cursor, env: Env, here: Here) -> None:

@@ -69,6 +69,8 @@ class Stores(Matcher):
         self.machine.real = "f64" if "float64" in dtypes else "f32"
         self.values.start(self.machine.real, dict(statement.fold_kinds))
         self.statement = statement
+        if statement.asynchronous or statement.unit:
+            raise Mismatch(cursor.line, f"this language has nothing that assigns {statement.target} as the kernel does")
         lanes = [loop for loop in statement.loops if loop.kind == "lane" and _width(loop) > 1]
         self.lane = lanes[-1] if lanes else None
         outer = [loop for loop in statement.loops if loop.kind != "unroll" and loop is not self.lane]
