@@ -120,6 +120,8 @@ class Compare:
             return self.cases(t, k, w, t)
         if k.tag == "select":
             condition = children(k)[0]
+            if self.chosen_first(t, k, condition, w):
+                return None
             resolved = self.resolve(condition, t, w)
             if self.truth(resolved, w.facts) is None:
                 return self.split(t, k, w, resolved)
@@ -184,8 +186,25 @@ class Compare:
     def truth(self, condition: Node, facts: Facts) -> bool | None:
         return facts.decide(self.plain(condition, facts))
 
+    def chosen_first(self, t: Node, k: Node, condition: Node, w: Where) -> bool:
+        """Compare case by case what chooses whether a fold of the kernel's counts in a condition; False if nothing does."""
+        condition = self.plain(condition, w.facts)
+        if not inside(condition, "fold"):
+            return False
+        choices = [children(select)[0] for select in inside(condition, "select")]
+        atom = self.undecided(w.facts, *(choice for choice in choices if not inside(choice, "fold")))
+        if atom is None:
+            return False
+        for truth in (True, False):
+            facts = self.case(w.facts, atom, truth)
+            if facts is not None:
+                self.equal(t, k, replace(w, facts=facts))
+        return True
+
     def conditions(self, t: Node, k: Node, w: Where) -> None:
         """Equal truth in every case."""
+        if self.chosen_first(t, k, k, w):
+            return
         resolved = self.resolve(k, t, w)
         self._cases(t, resolved, w, 12)
         self.visit(k, w)
@@ -221,6 +240,7 @@ class Compare:
     def resolve(self, k: Node, t: Node, w: Where) -> Node:
         """The kernel's integer or condition with each fold in it replaced by the text's value that it equals."""
         found: dict[Node, Node] = {}
+        k = self.plain(k, w.facts) if inside(k, "fold") else k
         folds = inside(k, "fold")
         sources = (t, *w.facts.known) if folds else ()
         candidates = dict.fromkeys(node for source in sources for tag in ("recurrence", "at") for node in inside(source, tag))
