@@ -99,7 +99,10 @@ class Assigns(Folds):
     def _each(self, target: str, cells: list[Cell], context: Context) -> None:
         """Each cell under its own guard: a block for the part without the lane, a mask for the rest."""
         for index, value, guard in cells:
-            fixed, varying = split_condition(guard, context.lane.name, self.uses) if context.lane else (guard, TRUE)
+            fixed: Term = guard
+            varying: Term = TRUE
+            if context.lane:
+                fixed, varying = split_condition(guard, context.lane.name, self.uses, self.safe)
             if fixed == TRUE:
                 self._masked(target, index, value, varying, context)
                 continue

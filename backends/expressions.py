@@ -15,7 +15,7 @@ from __future__ import annotations
 from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.lanes import lane_bound, split_condition
 from tang_verified.backends.reads import Reads
-from tang_verified.backends.scopes import Context, Type, Value
+from tang_verified.backends.scopes import Conditions, Context, Type, Value
 from tang_verified.semantics.terms import FALSE, REAL_ZERO, TRUE, ZERO, Const, Fold, Op, Read, Sym, Term, Var, sort_of
 
 COMPARISONS = ("lt", "le", "eq", "ne")
@@ -111,7 +111,7 @@ class Expressions(Reads):
     def select(self, condition: Term, a: Term, b: Term, context: Context) -> Value:
         lane = context.lane.name if context.lane else None
         if lane is not None and lane in self.uses(condition) and self.safe(b) and not self.safe(a):
-            fixed, varying = split_condition(condition, lane, self.uses)
+            fixed, varying = split_condition(condition, lane, self.uses, self.safe)
             if fixed != TRUE and varying != TRUE:
                 return self.branch(fixed, Op("select", (varying, a, b)), b, context)
         if lane is None or lane not in self.uses(condition):
@@ -150,9 +150,10 @@ class Expressions(Reads):
             self.into(text, kind, b, context, "else")
         return Value(text, kind)
 
-    def into(self, text: str, kind: Type, term: Term, context: Context, head: str) -> None:
+    def into(self, text: str, kind: Type, term: Term, context: Context, head: str, some_lane: Conditions = ()) -> None:
         """`head { text = term; }`"""
         with context.scope.block(head, conditional=True) as inner:
+            inner.some_lane = some_lane
             there = context._replace(scope=inner)
             self.prepare([term], there)
             inner.add(f"{text} = {self.widen(self.value(term, there), kind.width).text};")
@@ -166,5 +167,5 @@ class Expressions(Reads):
         assert mask is not None
         context.scope.add(self.dialect.declare(kind, text, self.value(zero, context).text))
         head = f"if ({self.dialect.any_lane(mask, self.type_of('bool', context.lane.width if context.lane else 1))})"
-        self.into(text, kind, term, context._replace(conditions=()), head)
+        self.into(text, kind, term, context._replace(conditions=()), head, context.conditions)
         return Value(text, kind)

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tang_verified.backends.scopes import Lane
-from tang_verified.semantics.build import canonical, linear
+from tang_verified.semantics.build import canonical, conjuncts, linear
 from tang_verified.semantics.terms import ONE, TRUE, Const, Op, Term, Var
 
 
-def split_condition(condition: Term, lane: str, uses: Callable[[Term], frozenset[str]]) -> tuple[Term, Term]:
-    """A conjunction as (the part without the lane axis, the part with it)."""
-    if isinstance(condition, Op) and condition.name == "and":
-        left, right = (split_condition(arg, lane, uses) for arg in condition.args)
-        both = tuple(canonical(Op("and", (left[k], right[k]))) for k in (0, 1))
-        return both[0], both[1]
-    return (TRUE, condition) if lane in uses(condition) else (condition, TRUE)
+def split_condition(
+    condition: Term, lane: str, uses: Callable[[Term], frozenset[str]], safe: Callable[[Term], bool]
+) -> tuple[Term, Term]:
+    """A conjunction as (the part without the lane axis, the part with it).
+
+    A part that reads memory may need those before it: it leaves only if none of them has the lane axis.
+    """
+    fixed: Term = TRUE
+    varying: Term = TRUE
+    for part in conjuncts(condition):
+        if lane not in uses(part) and (varying == TRUE or safe(part)):
+            fixed = canonical(Op("and", (fixed, part)))
+        else:
+            varying = canonical(Op("and", (varying, part)))
+    return fixed, varying
 
 
 def lane_bound(

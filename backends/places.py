@@ -99,9 +99,13 @@ class Places:
     def known(self, term: Term, context: Context) -> Value | None:
         """The value if it has been computed here or further out, with these conditions or fewer."""
         scope: Scope | None = context.scope
+        free = context.lane is None or context.lane.name not in self.uses(term)
+        held = [context.conditions[:count] for count in range(len(context.conditions) + 1)]
         while scope is not None:
-            for count in range(len(context.conditions) + 1):
-                found = scope.memo.get((term, context.conditions[:count]))
+            if free and scope.some_lane:
+                held += [scope.some_lane[: count + 1] for count in range(len(scope.some_lane))]
+            for conditions in held:
+                found = scope.memo.get((term, conditions))
                 if found is not None:
                     return found
             scope = scope.parent

@@ -15,17 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from tang_verified.proofs.readback.syntax import Kind
 from tang_verified.semantics.terms import Const, Term
 
-
-class Type(NamedTuple):
-    """A register type: kind is "f32", "f64", "i64" or "bool"; width 1 is a scalar. `bits` is the lane size of a mask."""
-
-    kind: str
-    width: int
-    bits: int = 32
+Type: TypeAlias = Kind
 
 
 class Value(NamedTuple):
@@ -58,6 +53,7 @@ class Scope:
     lines: list[Line] = field(default_factory=list)
     memo: dict[tuple[Term, Conditions], Value] = field(default_factory=dict)
     positive: frozenset[Term] = frozenset()  # integer terms that are known to be positive here
+    some_lane: Conditions = ()  # it runs only if some lane has these: what does not depend on the lane may use its value there
     holds_reads: bool = False  # a line here relies on this scope's condition
 
     def is_positive(self, term: Term) -> bool:

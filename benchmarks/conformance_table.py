@@ -20,7 +20,7 @@ RUNTIMES = {  # beside NAME/runtime.py
     "c": ("c/compiler.py", "c/cache.py"), "wgsl": ("webgpu.py", "queued.py"), "glsl": ("webgpu.py", "queued.py"),
     "opencl": ("queued.py",), "metal": ("queued.py",), "cuda": ("cuda/memory.py",),
 }  # fmt: skip
-DIALECTS = {"c": ("c/helpers.py", "c/vector_math.py")}  # beside NAME/dialect.py
+DIALECTS = {"c": ("../proofs/readback/c_helpers.py", "../proofs/readback/c_math.py")}  # beside NAME/dialect.py
 SHARED = "simt scalar assign expressions folds places reads scopes storage printer special device launch gpu arithmetic".split()
 
 

@@ -21,7 +21,9 @@ from tang_verified.proofs.certificate import CertificateData, program_digest, te
 from tang_verified.proofs.check import Certified, certify
 from tang_verified.proofs.effects import step_effect
 from tang_verified.proofs.ledger import Refused, Solver
+from tang_verified.proofs.readback import DIALECTS, read_back
 from tang_verified.proofs.strict_json import digest
+from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.meaning import AXIOMS
 from tang_verified.semantics.serial import BadData
 from tang_verified.semantics.terms import IllFormed
@@ -103,6 +105,7 @@ def audit_text(
         findings.append(Finding(file, "certificate", "", "limits", "error", "the terms grow too deep on the way"))
     else:
         findings += _compare(data, certified, file)
+        findings += _read_back(data, certified.kernels, sources or {}, file)
         proved = len(certified.obligations)
         return Report(file, solver, tuple(findings), proved, data, None if findings else certified, notes)
     return Report(file, solver, tuple(findings), 0, data, None, notes)
@@ -176,6 +179,35 @@ def _sources(data: CertificateData, sources: Mapping[str, str] | None, file: str
 
 def _by(prover: str) -> str:
     return prover if prover in ("structure", "model") else "solver"
+
+
+def _read_back(
+    data: CertificateData, kernels: tuple[Kernel, ...], sources: Mapping[str, str], file: str
+) -> list[Finding]:
+    """Each source against the kernel that it is named for; each dialect has a source for every kernel."""
+    out: list[Finding] = []
+    told: dict[str, set[str]] = {}
+    for name in data.sources:
+        stem, _, dialect = name.rpartition(".")
+        kernel = next((k for k in kernels if len(kernels) == 1 or stem.endswith(f".{k.name}")), None)
+        if kernel is None:
+            out.append(Finding(file, "source", "", name, "mismatch", f"{name} is named for no kernel"))
+            continue
+        told.setdefault(dialect, set()).add(kernel.name)
+        if name not in sources:
+            continue  # found missing above
+        if dialect not in DIALECTS:
+            out.append(Finding(file, "source", "read-back", name, "unproved", f"{name}: no reader for this language"))
+            continue
+        found = read_back(kernel, sources[name], dialect)
+        if found is not None:
+            verdict: Verdict = "unproved" if found.spent else "mismatch"
+            out.append(Finding(file, "source", "read-back", name, verdict, f"{name}, {found}"))
+    for dialect, names in told.items():
+        for lost in sorted({k.name for k in kernels} - names):
+            message = f"kernel {lost} has no source, though others have one in .{dialect}"
+            out.append(Finding(file, "source", "", lost, "missing", message))
+    return out
 
 
 def _compare(data: CertificateData, certified: Certified, file: str) -> list[Finding]:

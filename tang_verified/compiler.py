@@ -60,12 +60,27 @@ class CompiledKernel:
         self._backend = get(backend)
         self._loaded: dict[int, list[Any]] = {}  # by the GPU that the arrays lie on, -1 for arrays of the host
         self.sources: dict[str, str] = timings.measure("print", lambda: self._backend.emit(certified))
+        timings.measure("read back", self._read_back)
 
     def _functions(self, device: int) -> list[Any]:
         """The kernels, loaded when they are first called on a device: a text is printed where none runs it."""
         if device not in self._loaded:
             self._loaded[device] = self.timings.measure("load", lambda: self._backend.load(self.certified, self.sources))
         return self._loaded[device]
+
+    def _read_back(self) -> None:
+        """No text is handed out that does not say what was certified."""
+        from tang_verified.backends import SUFFIX
+        from tang_verified.proofs.readback import DIALECTS, read_back
+
+        if SUFFIX[self.backend] in DIALECTS:
+            for kernel in self.certified.kernels:
+                found = read_back(kernel, self.sources[kernel.name], SUFFIX[self.backend])
+                if found is not None:
+                    raise CompileError(
+                        f"{self.name}: the text of kernel {kernel.name} is not what was certified: {found}",
+                        "this is a fault of the printer or of its reader: please report it with the function",
+                    )
 
     @property
     def name(self) -> str:

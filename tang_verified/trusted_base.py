@@ -19,6 +19,7 @@ OUTSIDE = {
     "proofs/propose.py": "guesses, each proved",
     "proofs/propose_model.py": "models, each evaluated",
     "proofs/effects.py": "a label for the reader",
+    "proofs/readback/origin.py": "line numbers for the reader",
 }
 
 
@@ -31,8 +32,8 @@ class File:
 
 def files() -> list[File]:
     """The trusted files, in order."""
-    found = sorted(path for folder in ("proofs", "semantics") for path in (ROOT / folder).glob("*.py"))
-    names = [(f"{path.parent.name}/{path.name}", path) for path in found]
+    found = sorted(path for folder in ("proofs", "semantics") for path in (ROOT / folder).rglob("*.py"))
+    names = [(str(path.relative_to(ROOT).as_posix()), path) for path in found]
     return [measure(name, path.read_text("utf-8")) for name, path in names if name not in OUTSIDE]
 
 

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from tang_verified.backends.arithmetic import CORRECT, Arithmetic, Error
-from tang_verified.backends.c import helpers, vector_math
 from tang_verified.backends.literals import decimal
 from tang_verified.backends.precedence import operand
 from tang_verified.backends.scopes import Type
+from tang_verified.proofs.readback import c_helpers as helpers
+from tang_verified.proofs.readback import c_math as vector_math
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import Const

@@ -18,6 +18,7 @@ import numpy as np
 from tang_verified.backends.c.dialect import CDialect
 from tang_verified.backends.c.runtime import load_kernel
 from tang_verified.backends.printer import print_kernel
+from tang_verified.proofs.readback import read_back
 from tang_verified.semantics.build import canonical, iadd, imul, integer, lt, op, var
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, For, Kernel, Loop
 from tang_verified.semantics.program import Def, DType, Program, Size, Tensor, check_program
@@ -93,6 +94,7 @@ def run_c(k: Kernel, sizes: Sequence[int], *inputs: Array) -> list[Array]:
     """The outputs. A read or write outside an array kills the process (pytest then prints where)."""
     source = print_kernel(k, CDialect())
     assert source == print_kernel(k, CDialect()), "the text must be the same every time"
+    assert (found := read_back(k, source)) is None, found
     function = load_kernel(k, source)
     values: dict[str, Term] = {size.name: Const(n) for size, n in zip(k.program.sizes, sizes, strict=True)}
     outputs = []

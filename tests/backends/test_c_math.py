@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from tang_verified.backends.c.vector_math import ULPS
+from tang_verified.proofs.readback.c_math import ULPS
 from tang_verified.semantics.build import ceildiv, iadd, imul, lt, op, var
 from tang_verified.semantics.kernel import Assign
 

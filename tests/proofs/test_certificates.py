@@ -16,7 +16,7 @@ from tang_verified.proofs.replay import audit_text
 from tang_verified.proofs.strict_json import canonical, parse
 from tang_verified.semantics.serial import BadData, Decoder, Encoder
 from tang_verified.semantics.terms import Const, Op, Read, Var
-from tests.proofs.samples import ARITHMETIC, SOURCES, certificate, certified
+from tests.proofs.samples import ARITHMETIC, certificate, certified, sources
 from tests.refused.certificates import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("solver", ["z3", "cvc5", "both"])
 @pytest.mark.parametrize("name", ["attention", "softmax", "one tile"])
 def test_the_sound_twin_is_accepted(name: str, solver: str) -> None:
-    report = audit_text(certificate(name), solver, SOURCES[name])  # type: ignore[arg-type]
+    report = audit_text(certificate(name), solver, sources(name))  # type: ignore[arg-type]
     assert (report.exit_code, report.findings) == (0, ())
     assert report.proved == len(json.loads(certificate(name))["body"]["obligations"]) > 100
     provers = {o.prover for o in report.certified.obligations}  # type: ignore[union-attr]
@@ -35,7 +35,7 @@ def test_the_sound_twin_is_accepted(name: str, solver: str) -> None:
 
 def test_indices_read_from_data() -> None:
     """isl took 0 <= t and t < 100 for an index t read from data; the statements once left such facts out, and cvc5 saw it."""
-    assert audit_text(certificate("embedding"), "both", SOURCES["embedding"]).exit_code == 0
+    assert audit_text(certificate("embedding"), "both", sources("embedding")).exit_code == 0
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
@@ -62,7 +62,7 @@ def test_two_runs_in_one_process_give_the_same_bytes() -> None:
     for name in ("softmax", "attention"):
         first = certified(name)
         again = certify(first.traced, first.steps, first.kernels)
-        assert write(again, SOURCES[name], ARITHMETIC) == certificate(name)
+        assert write(again, sources(name), ARITHMETIC) == certificate(name)
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "4242"])
@@ -90,7 +90,7 @@ def test_cvc5_missing_is_a_wrong_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_cvc5_cannot_show_is_unproved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tang_verified.proofs.second.refuted", lambda statement, budget: "unknown")
-    report = audit_text(certificate("softmax"), "both", SOURCES["softmax"])
+    report = audit_text(certificate("softmax"), "both", sources("softmax"))
     assert report.exit_code == 3 and report.findings[0].verdict == "unproved"
 
 

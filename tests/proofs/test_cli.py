@@ -12,14 +12,14 @@ from click.testing import CliRunner, Result
 
 from tang_verified.auditing import audit
 from tang_verified.cli import main
-from tests.proofs.samples import SOURCES, certificate
+from tests.proofs.samples import certificate, sources
 from tests.refused.certificates import MUTANTS, Mutant
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "softmax.cert.json").write_text(certificate("softmax"), "utf-8")
-    for name, text in SOURCES["softmax"].items():
+    for name, text in sources("softmax").items():
         (tmp_path / name).write_text(text, "utf-8")
     return tmp_path
 

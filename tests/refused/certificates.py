@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tang_verified.proofs.certificate import program_digest, read, spell, text_digest
-from tests.proofs.samples import SOURCES, certificate
+from tests.proofs.samples import certificate, sources
 
 Data = dict[str, Any]
 Change = Callable[[Data], "str | bytes | None"]
@@ -27,7 +27,7 @@ class Mutant:
     exit_code: int
     says: tuple[str, ...]
     forge: bool = True
-    sources: dict[str, str] | None = None
+    sources: Callable[[], dict[str, str]] | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -40,7 +40,7 @@ class Mutant:
         return spell(data["body"], data["provers"]) if self.forge else json.dumps(data)
 
     def beside(self) -> dict[str, str]:
-        return SOURCES[self.base] if self.sources is None else self.sources
+        return sources(self.base) if self.sources is None else self.sources()
 
 
 # -- ways to change -------------------------------------------------------------------------------------------------
@@ -298,8 +298,8 @@ def header(key: str, value: Any) -> Change:
     return edit
 
 
-def old_sources(change: Callable[[str], str]) -> dict[str, str]:
-    return {name: change(text) for name, text in SOURCES["attention"].items()}
+def changed_sources(change: Callable[[str], str]) -> Callable[[], dict[str, str]]:
+    return lambda: {name: change(text) for name, text in sources("attention").items()}
 
 
 A, S, T = "attention", "softmax", "one tile"
@@ -430,11 +430,11 @@ MISMATCH = [
     Mutant("a loop that carries, run in parallel", A, body(parallel_carry), 1, ("no-race/carried", "disproved")),
     Mutant("an invariant left out", A, body(no_invariant), 1, ("no-race/shared", "disproved")),
     Mutant("a source with one character changed", A, body(lambda p: None), 1, ("source / attention.c", "mismatch"),
-           sources=old_sources(lambda t: t.replace("one", "two"))),
+           sources=changed_sources(lambda t: t.replace("return failed;", "return  failed;"))),
     Mutant("another kernel's certificate", S, body(lambda p: None), 1, ("says nothing about attention.c", "mismatch"),
-           sources=SOURCES[A]),
+           sources=lambda: sources(A)),
     Mutant("a source that is not certified", A, body(lambda p: None), 1, ("says nothing about attention.cu", "mismatch"),
-           sources={**SOURCES[A], "attention.cu": "__global__ void f() {}"}),
+           sources=lambda: {**sources(A), "attention.cu": "__global__ void f() {}"}),
 ]  # fmt: skip
 MISSING = [
     Mutant("obligation removed", A, drop_from("obligations", 5), 3, ("missing", "absent in the file")),
@@ -444,7 +444,7 @@ MISSING = [
     Mutant("that facts are contradictory, removed", T, body(lambda p: p["obligations"].remove(contradiction(p))), 3,
            ("/contradictory", "missing", "absent in the file")),
     Mutant("axiom removed", A, drop_from("axioms", "exp/sum"), 3, ("axiom exp/sum", "missing")),
-    Mutant("source missing", A, body(lambda p: None), 3, ("attention.c", "missing"), sources={}),
+    Mutant("source missing", A, body(lambda p: None), 3, ("attention.c", "missing"), sources=dict),
     Mutant("all obligations removed", S, set_in("obligations", to=[]), 3, ("missing", "absent in the file")),
 ]  # fmt: skip
 MUTANTS = [*UNREADABLE, *MISMATCH, *MISSING]

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tang_verified.backends.c import helpers
-from tang_verified.backends.scopes import Type
+from tang_verified.proofs.readback import c_helpers as helpers
+from tang_verified.proofs.readback.syntax import Kind as Type
 
 FUNCTIONS = ("exp", "log", "tanh", "erf")
 ULPS = {  # the largest error that is promised, and tested for, in units in the last place; what is not here, libm computes
@@ -63,7 +63,7 @@ def definition(name: str, kind: Type) -> list[tuple[str, str]]:
     mask = Type("bool", kind.width, 64 if kind.kind == "f64" else 32)
     v, m = helpers.name_of(kind), helpers.name_of(mask)
     out = [(v, helpers.typedef(kind)), (m, helpers.typedef(mask)), *helpers.vector("select", kind._replace(bits=mask.bits))]
-    out.append((f"clamp_{v}", _clamp(kind)))
+    out.append((f"clamp_{v}", clamp(kind)))
     if name in ("tanh", "erf"):
         out += definition("exp", kind)
     body = {"exp": _exp, "log": _log, "tanh": _tanh, "erf": _erf}[name](kind, v, m)
@@ -82,7 +82,7 @@ def _suffix(kind: Type) -> str:
     return "f" if kind.kind == "f32" else ""
 
 
-def _clamp(kind: Type) -> str:
+def clamp(kind: Type) -> str:
     """low <= x <= high, nan kept: the instructions return their second operand if either is nan."""
     v, t, m = helpers.name_of(kind), helpers.ELEMENT[kind.kind], f"m{64 if kind.kind == 'f64' else 32}"
     p, wide = ("ps", 16) if kind.kind == "f32" else ("pd", 8)

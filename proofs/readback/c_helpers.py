@@ -1,4 +1,4 @@
-"""C text of the helper functions that printed kernels use, by name, element type and lane count.
+"""C text of the helper functions that printed kernels use, by name, element type and lane count. Believed: see TRUSTED.md.
 
 Each has a plain version for any compiler with vector extensions; where the processor's own instruction is much better
 (masked access, halves, maximum), an `#if` chooses it.
@@ -6,7 +6,7 @@ Each has a plain version for any compiler with vector extensions; where the proc
 
 from __future__ import annotations
 
-from tang_verified.backends.scopes import Type
+from tang_verified.proofs.readback.syntax import Kind as Type
 
 INLINE = "static inline __attribute__((always_inline))"
 ELEMENT = {"f32": "float", "f64": "double", "i64": "int64_t"}

@@ -1,0 +1,36 @@
+"""Certified kernels and their printed texts, made once a run without a compiler."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tang_verified.backends.c.dialect import CDialect
+from tang_verified.backends.printer import print_kernel
+from tang_verified.compiler import Timings, derive_and_certify
+from tang_verified.semantics.kernel import Kernel
+from tang_verified.spec import spec
+from tang_verified.tracing.tracer import trace
+from tests.proofs.samples import certified
+
+PROGRAMS = {
+    "embedding": (lambda table, ids: table.__array_namespace__().take(table, ids, axis=0), {"table": "v d", "ids": spec("n", "int32")}),
+    "matmul": (lambda a, b: a @ b, {"a": "n k", "b": "k m"}),
+    "mean": (lambda x: x.mean(axis=-1), {"x": spec("n m>=1", "float64")}),
+    "lanewise": (lambda x: x.__array_namespace__().permute_dims(x, (1, 0)).reshape((x.shape[1] * 24,)), {"x": "24 n"}),
+    "half": (lambda x, keep: x.__array_namespace__().where(keep, x * 0.1, x + 2.0), {"x": spec("n", "float16"), "keep": spec("n", "bool")}),
+}
+
+
+@cache
+def kernel(name: str) -> Kernel:
+    """softmax and attention are those of the certificates' tests."""
+    if name in ("softmax", "attention"):
+        return certified(name).kernels[0]
+    function, specs = PROGRAMS[name]
+    program = trace(function, specs, name=name)  # type: ignore[arg-type]
+    return derive_and_certify(program, Timings())[0].kernels[0]
+
+
+@cache
+def text(name: str) -> str:
+    return print_kernel(kernel(name), CDialect())
