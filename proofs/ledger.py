@@ -229,6 +229,8 @@ class Ledger:
         problem.set("rlimit", Z3_BUDGET)
         problem.from_string(text)
         answer = problem.check()
+        if answer == z3.sat and self.finding:  # nobody is shown why a fold has not some property
+            raise self.refuse(name, show_as, "disproved")
         if answer == z3.sat:
             model = self._model(assertions)
             raise self.refuse(name, counterexample(model, show_as), "disproved", values(model, encoder, sides))
