@@ -1,10 +1,16 @@
 """Printers and runtimes. They accept certified kernels only.
 
-A backend is one module with three functions, named here:
+A backend is an object with these:
 
     target() -> Target                                   what its schedules should know of the machine
+    arithmetic() -> Arithmetic                           what the language says of rounding; certificates carry it
     emit(certified) -> {kernel name: text}               prints; takes nothing but a `Certified`
     load(certified, sources) -> [callable(sizes, arrays)]  one callable a kernel
+    IN_PLACE                                             whether kernels take NumPy arrays as they lie; if not:
+    put(array), empty(shape, dtype), get(array)          copies there and back, and arrays that stay there
+    device_memory(like, number)                          for callers' arrays on GPU `number` (`cuda/memory.py`), or None
+
+One for a GPU is a dialect, a runtime and a line in the registry (`gpu.py` makes the backend of them).
 """
 
 from __future__ import annotations
@@ -12,12 +18,24 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-REGISTRY = {"c": "tang_verified.backends.c.backend"}
-SUFFIX = {"c": "c"}
+REGISTRY = {  # name -> where a backend is, or the dialect of a GPU's (its runtime lies beside it)
+    "c": "tang_verified.backends.c.backend",
+    "opencl": "tang_verified.backends.opencl.dialect:OpenCLDialect",
+    "cuda": "tang_verified.backends.cuda.dialect:CudaDialect",
+    "metal": "tang_verified.backends.metal.dialect:MetalDialect",
+    "glsl": "tang_verified.backends.glsl.dialect:GlslDialect",
+    "wgsl": "tang_verified.backends.wgsl.dialect:WgslDialect",
+}
+SUFFIX = {"c": "c", "opencl": "cl", "cuda": "cu", "metal": "metal", "glsl": "comp", "wgsl": "wgsl"}
 
 
 def get(name: str) -> Any:
-    """The backend module of that name; raises `ValueError` with the names there are."""
+    """The backend of that name; raises `ValueError` with the names there are."""
     if name not in REGISTRY:
         raise ValueError(f"no backend {name!r}; there are {', '.join(sorted(REGISTRY))}")
-    return import_module(REGISTRY[name])
+    module, _, dialect = REGISTRY[name].partition(":")
+    if not dialect:
+        return import_module(module)
+    from tang_verified.backends.gpu import GpuBackend
+
+    return GpuBackend(getattr(import_module(module), dialect), module.removesuffix(".dialect") + ".runtime")

@@ -13,13 +13,14 @@ from itertools import product
 from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.fold_names import name_folds
 from tang_verified.backends.folds import Folds
-from tang_verified.backends.lanes import lane_bound, split_condition
+from tang_verified.backends.lanes import split_condition
 from tang_verified.backends.scopes import Context, Lane, Scope, Value
 from tang_verified.backends.storage import Memory, Variables
-from tang_verified.semantics.build import canonical, conj, linear
+from tang_verified.backends.whole import find_whole
+from tang_verified.semantics.build import canonical
 from tang_verified.semantics.kernel import Assign, Loop
 from tang_verified.semantics.program import SORTS, DType
-from tang_verified.semantics.terms import FALSE, TRUE, Const, Fold, Op, Term, Var, children, reads, sort_of, substitute
+from tang_verified.semantics.terms import FALSE, TRUE, Const, Fold, Term, Var, children, reads, substitute
 
 Cell = tuple[tuple[Term, ...], Term, Term]  # index, value, guard
 
@@ -75,35 +76,19 @@ class Assigns(Folds):
     def _cells(self, target: str, cells: list[Cell], context: Context) -> None:
         if not cells:
             return
-        if all(guard == TRUE for _, _, guard in cells):
-            self._joint(target, cells, context)
-            return
-        lane = context.lane
-        varies = lane is not None and any(lane.name in self.uses(guard) for _, _, guard in cells)
-        folds = len(cells) > 1 and any(_has_fold(value) for _, value, _ in cells)
-        whole = self._whole([guard for _, _, guard in cells], lane) if varies or folds else None
+        guards, values = [guard for _, _, guard in cells], [value for _, value, _ in cells]
+        unguarded = all(guard == TRUE for guard in guards)
+        separate = self._joint if unguarded else self._each
+        folds = not unguarded and len(cells) > 1 and any(_has_fold(value) for value in values)
+        whole = find_whole(guards, values, context.lane, self.uses, self.safe) if context.lane or folds else None
         if whole is None:
-            self._each(target, cells, context)
+            separate(target, cells, context)
             return
-        with context.scope.block(f"if ({self.value(whole, context._replace(lane=None)).text})", conditional=True) as inner:
-            self._joint(target, cells, context._replace(scope=inner))
+        within: list[Cell] = [(index, whole.within(value), TRUE) for index, value, _ in cells]
+        with context.scope.block(f"if ({self.value(whole.test, context._replace(lane=None)).text})", conditional=True) as inner:
+            self._joint(target, within, context._replace(scope=inner))
         with context.scope.block("else", conditional=True) as inner:
-            self._each(target, cells, context._replace(scope=inner))
-
-    def _whole(self, guards: list[Term], lane: Lane | None) -> Term | None:
-        """That every guard holds on every lane: affine comparisons are convex, so the two ends decide."""
-        parts: dict[Term, None] = {}
-        for guard in guards:
-            for part in _conjuncts(guard):
-                if lane is not None and lane.name in self.uses(part):
-                    affine = isinstance(part, Op) and part.name in ("lt", "le") and sort_of(part.args[0]) == "int"
-                    if not affine or lane_bound(part.name, part.args, lane, self.uses) is None:  # type: ignore[union-attr]
-                        return None
-                    for end in (0, lane.width - 1):
-                        parts[canonical(substitute(part, {lane.name: Const(end)}))] = None
-                else:
-                    parts[part] = None
-        return conj(*_strongest(list(parts))) if all(self.safe(part) for part in parts) else None
+            separate(target, cells, context._replace(scope=inner))
 
     def _joint(self, target: str, cells: list[Cell], context: Context) -> None:
         """All cells at once, unguarded."""
@@ -199,27 +184,6 @@ def _constant(extent: Term, name: str) -> int:
     if not isinstance(extent, Const) or not isinstance(extent.value, int):
         raise Unsupported(f"axis {name!r} is copied out or spread over lanes: its extent must be a constant")
     return extent.value
-
-
-def _conjuncts(term: Term) -> list[Term]:
-    if isinstance(term, Op) and term.name == "and":
-        return [part for arg in term.args for part in _conjuncts(arg)]
-    return [term]
-
-
-def _strongest(parts: list[Term]) -> list[Term]:
-    """Of a < b + 1, a < b, a < b - 1, …: the last."""
-    best: dict[object, tuple[int, Term]] = {}
-    for part in parts:
-        if isinstance(part, Op) and part.name in ("lt", "le") and sort_of(part.args[0]) == "int":
-            atoms, constant = linear(Op("sub", part.args))
-            key: object = frozenset(atoms.items())
-            weight = 2 * constant + (part.name == "lt")
-        else:
-            key, weight = part, 0
-        if key not in best or best[key][0] < weight:
-            best[key] = (weight, part)
-    return [part for _, part in best.values()]
 
 
 def _has_fold(term: Term) -> bool:

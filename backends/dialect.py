@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from tang_verified.backends.arithmetic import Arithmetic
 from tang_verified.backends.scopes import Type
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import DType
@@ -19,6 +20,8 @@ class Dialect(Protocol):
     """Spellings of one language. A dialect notes which helper functions its spellings use and defines them in `source`."""
 
     name: str
+    bits: int  # of its index arithmetic
+    arithmetic: Arithmetic  # what the language says of rounding
     reserved: frozenset[str]  # words that no variable may bear
 
     def reset(self) -> None:
@@ -26,6 +29,12 @@ class Dialect(Protocol):
 
     def type(self, kind: Type) -> str:
         """A variable's type."""
+
+    def declare(self, kind: Type, name: str, value: str | None, constant: bool = False) -> str:
+        """A variable's declaration (a statement)."""
+
+    def choose(self, condition: str, a: str, b: str) -> str:
+        """a if a scalar condition holds, else b; neither has an effect."""
 
     def constant(self, value: Const, kind: Type) -> str:
         """A scalar constant, exactly, as an operand."""
@@ -51,6 +60,9 @@ class Dialect(Protocol):
     def shift_lanes(self, text: str, by: int, kind: Type) -> str:
         """Lane l of the result is lane l + by; what comes into the upper lanes does not matter."""
 
+    def exchange(self, text: str, step: int, kind: Type) -> str:
+        """The value of the thread whose number in the subgroup differs by the bit `step`."""
+
     def lane_of(self, text: str, lane: str, kind: Type) -> str:
         """One lane of a vector, as a scalar."""
 
@@ -69,8 +81,8 @@ class Dialect(Protocol):
     def loop(self, axis: str, extent: str, unroll: bool = False) -> str:
         """The head of a loop 0 <= axis < extent."""
 
-    def grid(self, depth: int) -> list[str]:
-        """What stands in front of a nest of `depth` loops whose iterations may run at once, inside a `region`."""
+    def grid(self, extents: Sequence[str]) -> list[str]:
+        """What stands in front of a nest of loops whose iterations may run at once, inside a `region`."""
 
     def region(self) -> list[str]:
         """The head of the block that parallel workers run, up to its opening brace."""

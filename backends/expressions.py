@@ -133,7 +133,7 @@ class Expressions(Reads):
         a, b = self.widen(a, width), self.widen(b, width)
         if width > 1 and condition.type.width == width:
             return Value(self.dialect.operation("select", [condition.text, a.text, b.text], a.type, a.type), a.type)
-        return Value(f"({condition.text} ? {a.text} : {b.text})", a.type)
+        return Value(self.dialect.choose(condition.text, a.text, b.text), a.type)
 
     def branch(self, condition: Term, a: Term, b: Term, context: Context) -> Value:
         """A scalar condition over branches that read memory."""
@@ -144,7 +144,7 @@ class Expressions(Reads):
         initial = self.widen(self.value(b, context), kind.width).text if self.safe(b) else None
         text = self.temporary()
         scope = context.scope
-        scope.add(f"{self.dialect.type(kind)} {text}{'' if initial is None else f' = {initial}'};")
+        scope.add(self.dialect.declare(kind, text, initial))
         self.into(text, kind, a, context, head)
         if initial is None:
             self.into(text, kind, b, context, "else")
@@ -165,7 +165,7 @@ class Expressions(Reads):
         zero = {"real": REAL_ZERO, "int": ZERO, "bool": FALSE}[sort_of(term)]
         mask = self.mask(context)
         assert mask is not None
-        context.scope.add(f"{self.dialect.type(kind)} {text} = {self.value(zero, context).text};")
+        context.scope.add(self.dialect.declare(kind, text, self.value(zero, context).text))
         head = f"if ({self.dialect.any_lane(mask, self.type_of('bool', context.lane.width if context.lane else 1))})"
         self.into(text, kind, term, context._replace(conditions=()), head, context.conditions)
         return Value(text, kind)

@@ -4,21 +4,26 @@
                                                 for (k …) { s0 = s0 + load(a + 16*k); }
                                                 s0 = s0 + lanes of s0 shifted by 1, 2, 4, 8;  const float t = s0[0];
 
+Where a step's conditions can be tested as a whole (see whole.py), the step is printed twice: unmasked, and masked for the
+ragged end.
+
 All folds of a statement over equal axes run in one loop nest (in a micro-kernel: one for each unrolled cell). Axes that
 are copied out take partial states of their own if that fits in the registers, else they continue the same state.
+A fold axis over the threads of a subgroup: each holds the state of its own element, and they exchange states in a butterfly.
 Joining neighbours first (shifts by 1, 2, 4, …) keeps the order of the lanes; to change the order of anything else, as
 partial states inside a loop do, the monoid must be commutative, otherwise such an axis runs as a plain loop.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.expressions import Expressions
 from tang_verified.backends.fold_names import kind_of
+from tang_verified.backends.fold_states import Running, Task, number
 from tang_verified.backends.scopes import Conditions, Context, Lane, Value
+from tang_verified.backends.whole import find_whole
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.terms import (
     FALSE,
@@ -38,22 +43,6 @@ from tang_verified.semantics.terms import (
 
 Group = tuple[int, tuple[Axis, ...], tuple[Axis, ...], Conditions, bool]  # folds that can share a loop nest
 STATES = 16  # the most partial states that copies of a fold axis may open
-
-
-@dataclass
-class Running:
-    """A fold being computed: accumulator variables by copy and field."""
-
-    fold: Fold
-    states: list[list[Value]]
-    copied: dict[str, int]  # the axes whose copies have states of their own
-
-    def copy(self, values: dict[str, Term]) -> int:
-        """The number of the copy, counted along the copied axes."""
-        number = 0
-        for name, extent in self.copied.items():
-            number = number * extent + _number(values[name])
-        return number
 
 
 class Folds(Expressions):
@@ -107,6 +96,8 @@ class Folds(Expressions):
                     if constant and constant > 1 and constant & (constant - 1) == 0 and free and ordered and last
                     else "seq"
                 )
+            elif kind == "thread":
+                pass
             elif kind == "unroll" and constant is None:
                 raise Unsupported(f"unrolled fold axis with extent {extent}: only a constant can be copied out")
             elif kind != "unroll":
@@ -120,11 +111,14 @@ class Folds(Expressions):
         axes = self._axes(folds[0], context)
         own = 0
         copied: dict[str, int] = {}
+        spread = 1
         for before, axis in zip(folds[0].axes, axes, strict=True):
-            if kind_of(axis) == "lane":
-                own = _number(axis.extent)
+            if kind_of(axis) == "thread":
+                spread *= number(axis.extent)
+            elif kind_of(axis) == "lane":
+                own = number(axis.extent)
             elif kind_of(axis) == "unroll":
-                copied[before.name] = _number(axis.extent)
+                copied[before.name] = number(axis.extent)
         copies = prod(copied.values())
         distinct = {Fold(f.monoid, f.axes, f.guard, f.body, 0): None for f in folds}
         states = copies * sum(len(fold.body) for fold in distinct)
@@ -137,7 +131,7 @@ class Folds(Expressions):
             running.append(Running(fold, started, copied))
         self._nest([(a.name, b) for a, b in zip(folds[0].axes, axes, strict=True)], {}, running, context)
         for run in running:
-            for component, value in enumerate(self._finish(run, own, context)):
+            for component, value in enumerate(self._finish(run, own, spread, context)):
                 key = Fold(run.fold.monoid, run.fold.axes, run.fold.guard, run.fold.body, component)
                 context.scope.memo[key, context.conditions] = value
         context.scope.holds_reads |= not all(self.safe(part) for fold in distinct for part in children(fold))
@@ -148,48 +142,79 @@ class Folds(Expressions):
             kind = self.type_of(sort_of(identity), width)
             text = self.names.take("s")
             initial = self.widen(self.value(identity, context), width).text
-            context.scope.add(f"{self.dialect.type(kind)} {text} = {initial};")
+            context.scope.add(self.dialect.declare(kind, text, initial))
             state.append(Value(text, kind))
         return state
 
     def _nest(self, axes: list[tuple[str, Axis]], values: dict[str, Term], running: list[Running], context: Context) -> None:
         """The remaining axes around the body, in order."""
-        if not axes:
-            self._body(running, values, context)
+        loops = [kind_of(axis) == "seq" for _, axis in axes]
+        if not any(loops):
+            self._step(axes, values, running, context)
             return
         (name, axis), rest = axes[0], axes[1:]
         extent = canonical(substitute(axis.extent, values))
-        match kind_of(axis):
-            case "unroll":
-                for k in range(_number(extent)):
-                    self._nest(rest, {**values, name: Const(k)}, running, context)
-            case "lane":
-                lane = Lane(self.names.take("lane"), _number(extent))
-                self.reach[lane.name] = lane.width
-                self._nest(rest, {**values, name: Var(lane.name)}, running, context._replace(lane=lane))
-            case _:
-                inner = [canonical(substitute(a.extent, values)) for _, a in rest if kind_of(a) == "seq"]
-                with self.loop(extent, "k", context, inner) as (variable, there):
-                    self._nest(rest, {**values, name: Var(variable)}, running, there)
+        if kind_of(axis) == "unroll":
+            for k in range(number(extent)):
+                self._nest(rest, {**values, name: Const(k)}, running, context)
+            return
+        if kind_of(axis) == "thread":
+            self._nest(rest, {**values, name: Var(self.lane_variable)}, running, context)
+            return
+        inner = [canonical(substitute(a.extent, values)) for _, a in rest if kind_of(a) == "seq"]
+        with self.loop(extent, "k", context, inner) as (variable, there):
+            self._nest(rest, {**values, name: Var(variable)}, running, there)
 
-    def _body(self, running: list[Running], values: dict[str, Term], context: Context) -> None:
-        """state := combine(state, body), where the guard holds."""
-        tasks: list[tuple[Running, Term, list[Term]]] = []
+    def _step(self, axes: list[tuple[str, Axis]], values: dict[str, Term], running: list[Running], context: Context) -> None:
+        """The copies and lanes of one step of the loops: unmasked if their conditions hold on all lanes of all copies."""
+        copies = [values]
+        for name, axis in axes:
+            extent = number(axis.extent)
+            if kind_of(axis) == "lane":
+                lane = Lane(self.names.take("lane"), extent)
+                self.reach[lane.name], context = extent, context._replace(lane=lane)
+                copies = [{**copy, name: Var(lane.name)} for copy in copies]
+            elif kind_of(axis) == "thread":
+                copies = [{**copy, name: Var(self.lane_variable)} for copy in copies]
+            else:
+                copies = [{**copy, name: Const(k)} for copy in copies for k in range(extent)]
+        steps = [self._tasks(running, copy) for copy in copies]
+        guards = [task.guard for step in steps for task in step]
+        bodies = [part for step in steps for task in step for part in task.body]
+        whole = find_whole(guards, bodies, context.lane, self.uses, self.safe) if context.lane else None
+        if whole is None:
+            for step in steps:
+                self._body(step, context)
+            return
+        with context.scope.block(f"if ({self.value(whole.test, context._replace(lane=None)).text})", conditional=True) as inner:
+            for step in steps:
+                self._body([task.under(whole) for task in step], context._replace(scope=inner))
+        with context.scope.block("else", conditional=True) as inner:
+            for step in steps:
+                self._body(step, context._replace(scope=inner))
+
+    def _tasks(self, running: list[Running], values: dict[str, Term]) -> list[Task]:
+        """What each fold adds to its state in one copy."""
+        tasks: list[Task] = []
         for run in running:
             guard = canonical(substitute(run.fold.guard, values))
             if guard != FALSE:
-                tasks.append((run, guard, [canonical(substitute(part, values)) for part in run.fold.body]))
-        self.prepare([part for _, guard, body in tasks if guard == TRUE for part in body], context)
-        for run, guard, body in tasks:
-            state = run.states[run.copy(values)]
+                body = [canonical(substitute(part, values)) for part in run.fold.body]
+                tasks.append(Task(run.fold, run.states[run.copy(values)], guard, body))
+        return tasks
+
+    def _body(self, tasks: list[Task], context: Context) -> None:
+        """state := combine(state, body), where the guard holds."""
+        self.prepare([part for task in tasks if task.guard == TRUE for part in task.body], context)
+        for fold, state, guard, body in tasks:
             if guard == TRUE:
-                self._combine(run.fold, state, body, context, None)
+                self._combine(fold, state, body, context, None)
             elif context.lane is not None and context.lane.name in self.uses(guard):
                 inside = context._replace(conditions=(*context.conditions, guard))
-                self._combine(run.fold, state, body, inside, self.value(guard, context))
+                self._combine(fold, state, body, inside, self.value(guard, context))
             else:
                 with context.scope.block(f"if ({self.value(guard, context).text})", conditional=True) as inner_scope:
-                    self._combine(run.fold, state, body, context._replace(scope=inner_scope), None)
+                    self._combine(fold, state, body, context._replace(scope=inner_scope), None)
 
     def _combine(self, fold: Fold, state: list[Value], body: list[Term], context: Context, mask: Value | None) -> None:
         self.prepare(body, context)
@@ -219,8 +244,8 @@ class Folds(Expressions):
             return [self.expression(terms[0], context)]
         return [self.value(term, context) for term in terms]
 
-    def _finish(self, run: Running, own: int, context: Context) -> list[Value]:
-        """The copies joined pairwise, then the lanes."""
+    def _finish(self, run: Running, own: int, spread: int, context: Context) -> list[Value]:
+        """The copies joined pairwise, then the lanes; then what the `spread` threads of a subgroup hold, as a butterfly."""
         states = run.states
         while len(states) > 1:
             pairs = [states[k : k + 2] for k in range(0, len(states), 2)]
@@ -233,6 +258,12 @@ class Folds(Expressions):
         if own:
             one = [Value(self.dialect.lane_of(v.text, "0", v.type), v.type._replace(width=1)) for v in state]
             state = [self.name(context.scope, v) for v in one]
+        step = 1
+        while step < spread:
+            state = [self.name(context.scope, value) for value in state]
+            theirs = [self.name(context.scope, v._replace(text=self.dialect.exchange(v.text, step, v.type))) for v in state]
+            state = self._joined(run.fold, state, theirs, context)
+            step *= 2
         return state
 
     def _joined(self, fold: Fold, left: list[Value], right: list[Value], context: Context) -> list[Value]:
@@ -285,12 +316,6 @@ def _inner(fold: Fold) -> frozenset[Fold]:
 
     walk(fold)
     return frozenset(found)
-
-
-def _number(extent: Term) -> int:
-    if not isinstance(extent, Const) or not isinstance(extent.value, int):
-        raise Unsupported(f"axis of extent {extent} cannot be copied out or spread over lanes: its extent must be a constant")
-    return extent.value
 
 
 def _replace(term: Term, values: dict[Term, Term]) -> Term:

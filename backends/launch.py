@@ -6,9 +6,9 @@ A kernel's body is a list of grid nests; each is one launch, and a launch sees a
     for j < ceil(m/64) […]    ->   Launch("f_1", blocks = ceil(m/64), threads = 256)
 
 Arrays are bound in order: the kernel's reads, its outputs, its scratch arrays (of global scope; the runtime allocates
-them, undefined); then the sizes, as the dialect takes numbers. An entry computes its block's number as
-x + y · (blocks along x), and does nothing for a number that is not below `blocks`: so a runtime may fold a long row of
-blocks into two dimensions.
+them, undefined); then the sizes, as the dialect takes numbers. An entry computes its block's number, in 32 bits (there
+are fewer than 2^31), as x + y · (blocks along x), and does nothing for a number that is not below `blocks`: so a runtime
+may fold a long row of blocks into two dimensions.
 """
 
 from __future__ import annotations
@@ -42,10 +42,15 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that a runtime needs beside the text. `index_bits`: the width of sizes and index arithmetic in the text."""
+    """All that a runtime needs beside the text.
+
+    `index_bits`: the width of sizes and index arithmetic in the text. `subgroup`: the size of a subgroup (warp, simdgroup) that
+    the text relies on, 0 if on none.
+    """
 
     name: str
     sizes: tuple[str, ...]
     bindings: tuple[Binding, ...]
     launches: tuple[Launch, ...]
     index_bits: int = 64
+    subgroup: int = 0

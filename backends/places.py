@@ -25,6 +25,7 @@ class Places:
         self.dialect, self.names, self.registers = dialect, names, registers
         self.storage: dict[str, Storage] = {}
         self.real = "f32"
+        self.lane_variable = ""  # of a statement for threads: the last of its thread axes
         self.mask_bits = 32
         self._temporaries = 0
         self._uses: dict[Term, frozenset[str]] = {}
@@ -113,7 +114,7 @@ class Places:
     def name(self, scope: Scope, value: Value) -> Value:
         """Give the value a name in the scope."""
         text = self.temporary()
-        scope.add(f"const {self.dialect.type(value.type)} {text} = {value.text};")
+        scope.add(self.dialect.declare(value.type, text, value.text, constant=True))
         return Value(text, value.type)
 
     def temporary(self) -> str:

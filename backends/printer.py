@@ -123,10 +123,12 @@ class _Printer(Assigns):
             body = inner.body
         scope = Scope()
         heads = []
+        extents = []
         inside = dict(names)
         for loop in nest:
             variable = self.names.take(loop.axis.name)
-            heads.append(self.dialect.loop(variable, self.extent(scope, canonical(substitute(loop.axis.extent, names)))))
+            extents.append(self.extent(scope, canonical(substitute(loop.axis.extent, names))))
+            heads.append(self.dialect.loop(variable, extents[-1]))
             inside[loop.axis.name] = Var(variable)
         self.parallel, kept = True, self.hoisted
         self.hoisted = {}
@@ -137,7 +139,7 @@ class _Printer(Assigns):
             ready = " && ".join(place.variable for place in self.hoisted.values())
             lines = [(0, f"if ({ready}) {{"), *((level + 1, text) for level, text in lines), (0, "} else {")]
             lines += [*((1, text) for text in self.dialect.fail(True)), (0, "}")]
-        region = [*arrays, *((0, text) for text in self.dialect.grid(len(nest)))]
+        region = [*arrays, *((0, text) for text in self.dialect.grid(extents))]
         for depth, head in enumerate(heads):
             region.append((depth, f"{head} {{"))
         region += [(level + len(heads), text) for level, text in lines]

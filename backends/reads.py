@@ -65,7 +65,7 @@ class Reads(Places):
     def gather(self, read: Read, kind: Type, context: Context) -> Value:
         """A read whose index is not linear in the lane: one lane after the other."""
         text = self.temporary()
-        context.scope.add(f"{self.dialect.type(kind)} {text} = {self.dialect.splat('0', kind)};")
+        context.scope.add(self.dialect.declare(kind, text, self.dialect.splat("0", kind)))
 
         def one(index: tuple[Term, ...], lane: str, there: Context) -> None:
             self.set_lane(there.scope, text, lane, self.value(Read(read.tensor, index, read.sort), there))

@@ -44,19 +44,22 @@ class Variables:
     dtype: DType
     width: int
     take: Callable[[str], str]
+    half: bool = False  # whether the language computes with float16 variables
     slot: Slot = field(default_factory=list)
     cells: dict[tuple[int, ...], str] = field(default_factory=dict)
 
     def type(self, width: int) -> Type:
         """A register has its own precision, whatever the statement that meets it computes in."""
         kinds = {"float64": "f64", "int32": "i64", "int64": "i64", "bool": "bool"}
+        if self.half:
+            kinds["float16"] = "f16"
         return Type(kinds.get(self.dtype, "f32"), width)
 
     def variable(self, number: tuple[int, ...], dialect: Dialect) -> str:
         if number not in self.cells:
             parts = (str(n) if n >= 0 else f"m{-n}" for n in number)
             self.cells[number] = self.take("_".join((self.stem, *parts)))
-            self.slot.append(f"{dialect.type(self.type(self.width))} {self.cells[number]};")
+            self.slot.append(dialect.declare(self.type(self.width), self.cells[number], None))
         return self.cells[number]
 
 

@@ -2,10 +2,12 @@
 
 By structure and cost alone. A definition P that C reads at index e is written into C, except:
 
+    a long chain C reads P inside a fold over j, e mentions j, and a fold of P that varies with j holds one that does not
+                 (attention's sum over its keys holds the scores): all that it holds would be computed for every j
     recomputed   C reads P inside a fold over j, e mentions j, and e leaves out an axis r of C's output:
                  each element of P would be computed once for every r. Then P is kept when it is
                    expensive       it has no fold, but exp, sin, log, … or
-                   a long chain    it has folds, and r's extent, or the extent of a fold of P that varies with j,
+                   long            it has folds, and r's extent, or the extent of a fold of P that varies with j,
                                    is fixed and above 128
                  (contraction -> pointwise -> contraction with short or symbolic extents stays one definition)
     computed twice   P is matmul-like (a sum of products of different reads, over a symbolic extent or more than 128),
@@ -70,11 +72,6 @@ def _source(program: Program, name: str) -> str:
     return name
 
 
-def inlined(program: Program, kept: frozenset[str]) -> dict[str, Term]:
-    """Every definition's value with all that is not kept written into it."""
-    return _forms(program, set(kept), decide=False)
-
-
 def _forms(program: Program, kept: set[str], *, decide: bool) -> dict[str, Term]:
     """In order, so that a definition is judged with what is already kept left out of it; `kept` grows if `decide`."""
     forms: dict[str, Term] = {}
@@ -108,6 +105,9 @@ def recomputes(d: Def, form: Term, consumer: Def, use: Use) -> bool:
     """Whether writing d (whose inlined value is `form`) into the consumer at this use costs too much."""
     mentioned = frozenset().union(*(free_vars(i) for i in use.index))
     varying = {axis.name for axis in use.around} & mentioned
+    moving = {axis for axis, i in zip(d.axes, use.index, strict=True) if free_vars(i) & varying}
+    if any(free_vars(fold) & moving and any(not free_vars(f) & moving for f in _held(fold)) for fold in _folds(form)):
+        return True
     left_out = [extent for axis, extent in zip(consumer.axes, consumer.tensor.shape, strict=True) if axis not in mentioned]
     left_out = [extent for extent in left_out if extent != Const(1)]
     if not varying or not left_out:
@@ -115,7 +115,6 @@ def recomputes(d: Def, form: Term, consumer: Def, use: Use) -> bool:
     folds = list(_folds(form))
     if not folds:
         return any(node.name in EXPENSIVE for node in _operations(form))
-    moving = {axis for axis, i in zip(d.axes, use.index, strict=True) if free_vars(i) & varying}
     inner = [axis.extent for fold in folds if free_vars(fold) & moving for axis in fold.axes]
     return any(_long(extent) for extent in (*left_out, *inner))
 
@@ -146,22 +145,37 @@ def _twice(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator
 
 def _shifted(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator[str]:
     """Heavy definitions that one kept definition reads at different places, as a rotation of halves does."""
-    for d in program.defs:
+    for d in reversed(program.defs):
         name = d.tensor.name
         if name in kept or not any(heavy(fold) for fold in _folds(forms[name])):
             continue
-        alone = inlined(program, frozenset((*kept, name)))
         for reader in kept:
-            places = {tuple(_anonymous(i, frozenset(program.definition(reader).axes)) for i in r.index)
-                      for r in reads(alone[reader]) if r.tensor == name}  # fmt: skip
-            if len(places) > 1:
+            if len(_places(program, reader, name, kept, {})) > 1:
                 yield name
 
 
+def _places(
+    program: Program, reader: str, name: str, kept: set[str], known: dict[str, frozenset[tuple[Term, ...]]]
+) -> frozenset[tuple[Term, ...]]:  # fmt: skip
+    """Where a definition reads another, through those that are not kept: indices over its own axes, all else anonymous."""
+    if reader not in known:
+        d = program.definition(reader)
+        found: set[tuple[Term, ...]] = set()
+        for read in reads(d.value):
+            index = tuple(_anonymous(i, frozenset(d.axes)) for i in read.index)
+            if read.tensor == name:
+                found.add(index)
+            elif read.tensor not in kept and any(x.tensor.name == read.tensor for x in program.defs):
+                at = dict(zip(program.definition(read.tensor).axes, index, strict=True))
+                inner = _places(program, read.tensor, name, kept, known)
+                found |= {tuple(canonical(substitute(i, at)) for i in place) for place in inner}
+        known[reader] = frozenset(found)
+    return known[reader]
+
+
 def _anonymous(index: Term, axes: frozenset[str]) -> Term:
-    """The index with every bound axis called the same."""
-    sizes = {name: Var(".") for name in free_vars(index) if name not in axes}
-    return canonical(substitute(index, dict(sizes)))
+    """The index with every size and bound axis called the same."""
+    return canonical(substitute(index, {name: Var(".") for name in free_vars(index) if name not in axes}))
 
 
 def heavy(fold: Fold) -> bool:
@@ -181,6 +195,12 @@ def _folds(term: Term) -> Iterator[Fold]:
     if isinstance(term, Fold):
         yield term
     for part in children(term):
+        yield from _folds(part)
+
+
+def _held(fold: Fold) -> Iterator[Fold]:
+    """The folds inside a fold."""
+    for part in fold.body:
         yield from _folds(part)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import z3
 
-from tang_verified.proofs.ledger import Ledger, counterexample
+from tang_verified.proofs.counterexample import counterexample
+from tang_verified.proofs.ledger import Ledger
 from tang_verified.semantics import sets
 from tang_verified.semantics.meaning import Encoder, negate
 from tang_verified.semantics.terms import Term
@@ -22,7 +23,9 @@ BUDGET = 8_000_000  # Z3's resource units; a step that holds takes a tenth of th
 class Scratch(Ledger):
     """Discharges as `Ledger` does, and remembers answers."""
 
-    def valid(self, name: str, encoder: Encoder, facts: Sequence[Any], claim: Any, show_as: str = "") -> None:
+    def valid(
+        self, name: str, encoder: Encoder, facts: Sequence[Any], claim: Any, show_as: str = "", sides: Sequence[Term] = ()
+    ) -> None:  # fmt: skip
         goal = negate(claim)
         if goal is False:
             return
@@ -42,6 +45,13 @@ class Scratch(Ledger):
             raise self.refuse(name, str(problem)) from None
         if not proved:
             raise self.refuse(name, "some element is in no part", "disproved")
+
+    def reachable(self, name: str, encoder: Encoder, facts: Sequence[Any]) -> None:
+        problem = z3.Solver()
+        problem.set("rlimit", BUDGET)
+        problem.add(*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape)
+        if problem.check() != z3.sat:
+            raise self.refuse(name, "what is assumed here never holds", "disproved")
 
     def _integer_statement(self, facts: Sequence[Term], goal: Term) -> str:
         return ""

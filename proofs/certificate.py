@@ -5,7 +5,10 @@
 
 Canonical: sorted keys, one node, step or obligation a line, ids that are digests of the contents, rationals as "p/q"; no
 floats, dates, durations or paths; the same input gives the same bytes. The provers' versions stand outside the digest.
-A statement (a monoid's law, say) that several obligations share is stored once and named by its digest.
+A statement (a monoid's law, say) that several obligations share is stored once and named by its digest. So is the model
+that shows a statement's hypotheses satisfiable: sizes and axes are ints, reals "p/q", functions tables.
+
+`arithmetic` is what the language of the printed texts says of rounding, line by line: stated by the printer, not proved.
 
 `traffic` and `rounding` are the places of the two bounds. Format 1 states neither, so both are null: "no bound is
 claimed". A reader of format 1 refuses anything else there.
@@ -16,7 +19,7 @@ Reading checks spelling, types, limits and constructors. It believes nothing els
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -25,8 +28,10 @@ from typing import Any
 from tang_verified.proofs.check import Certified
 from tang_verified.proofs.effects import kernel_effect, step_effect
 from tang_verified.proofs.ledger import Obligation
+from tang_verified.proofs.models import read_model
 from tang_verified.proofs.steps import RULES, Step
 from tang_verified.proofs.strict_json import canonical, digest, parse
+from tang_verified.semantics.exact import Model
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.meaning import AXIOMS
 from tang_verified.semantics.program import Def, Program
@@ -45,10 +50,10 @@ from tang_verified.semantics.terms import IllFormed, at_path, put_path
 
 FORMAT = "tang_verified certificate 1"
 PARTS = (
-    "axioms", "conventions", "kernels", "nodes", "obligations", "result", "rounding", "sources", "statements", "steps",
-    "traced", "traffic",
+    "arithmetic", "axioms", "conventions", "kernels", "models", "nodes", "obligations", "result", "rounding", "sources",
+    "statements", "steps", "traced", "traffic",
 )  # fmt: skip
-PROVERS = ("structure", "isl", "z3", "cvc5", "isl+cvc5", "z3+cvc5")
+PROVERS = ("structure", "model", "isl", "z3", "cvc5", "isl+cvc5", "z3+cvc5")
 CONVENTIONS = (
     "reals are exact numbers, -inf, +inf or nan; rounding is not in the equalities",
     "real inputs are finite",
@@ -65,8 +70,9 @@ class Record:
     name: str
     place: str
     prover: str
-    trust: str  # "checked": the two sides are one term; "replayed": refuted by the prover from the statement
+    trust: str  # "checked": one term, or evaluated; "replayed": refuted by the prover; "vacuous": from contradictory facts
     statement: str  # digest
+    model: str  # digest of a model of its hypotheses; empty where there is nothing to satisfy
 
 
 @dataclass(frozen=True)
@@ -79,8 +85,10 @@ class CertificateData:
     kernels: tuple[Kernel, ...]
     obligations: tuple[Record, ...]
     statements: dict[str, str]
+    models: dict[str, Model]
     axioms: dict[str, str]
     conventions: tuple[str, ...]
+    arithmetic: tuple[str, ...]
     sources: dict[str, str]
     provers: dict[str, str]
     digest: str
@@ -91,14 +99,14 @@ class CertificateData:
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def write(certified: Certified, sources: Mapping[str, str]) -> str:
-    """The certificate of what was proved, beside printed `sources` (file name -> text)."""
+def write(certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str]) -> str:
+    """The certificate of what was proved, beside printed `sources` (file name -> text) and their language's `arithmetic`."""
     digests = {identifier_of_file(name): text_digest(content) for name, content in sources.items()}
-    return spell(body_of(certified, digests), versions())
+    return spell(body_of(certified, digests, arithmetic), versions())
 
 
-def body_of(certified: Certified, sources: Mapping[str, str]) -> dict[str, Any]:
-    """The digested part, from what the checker proved and the digests of the sources."""
+def body_of(certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str]) -> dict[str, Any]:
+    """The digested part, from what the checker proved, the digests of the sources, and what is said of their arithmetic."""
     table = Encoder()
     traced = table.program(certified.traced)
     program, steps = certified.traced, []
@@ -120,16 +128,17 @@ def body_of(certified: Certified, sources: Mapping[str, str]) -> dict[str, Any]:
         "traced": traced, "steps": steps, "kernels": kernels, "result": last, "nodes": table.nodes,
         "obligations": [record(o) for o in certified.obligations],
         "statements": {text_digest(o.statement): o.statement for o in certified.obligations},
+        "models": dict(certified.models),
         "axioms": {name: AXIOMS[name] for name in certified.axioms},
-        "conventions": list(conventions(table)), "sources": dict(sources), "rounding": None, "traffic": None,
+        "conventions": list(conventions(table)), "sources": dict(sources), "arithmetic": list(arithmetic),
+        "rounding": None, "traffic": None,
     }  # fmt: skip
 
 
 def record(obligation: Obligation) -> dict[str, str]:
     return {
         "name": obligation.name, "place": obligation.place, "prover": obligation.prover,
-        "trust": "checked" if obligation.prover == "structure" else "replayed",
-        "statement": text_digest(obligation.statement),
+        "trust": obligation.trust, "statement": text_digest(obligation.statement), "model": obligation.model,
     }  # fmt: skip
 
 
@@ -225,8 +234,9 @@ def _read(top: dict[str, Any]) -> CertificateData:
         traced, steps, programs,
         tuple(_kernel(table, entry, programs[-1], f"kernels[{k}]") for k, entry in enumerate(kernels)),
         tuple(_record(entry, f"obligations[{k}]") for k, entry in enumerate(obligations)),
-        _texts(body["statements"], "statements", 1 << 20), _texts(body["axioms"], "axioms", 500),
+        _texts(body["statements"], "statements", 1 << 20), _models(body["models"]), _texts(body["axioms"], "axioms", 500),
         tuple(text(entry, "conventions", 500) for entry in items(body["conventions"], "conventions")),
+        tuple(text(entry, "arithmetic", 500) for entry in items(body["arithmetic"], "arithmetic")),
         {identifier_of_file(k): v for k, v in _texts(body["sources"], "sources", 64).items()},
         _texts(top["provers"], "provers", 100), text(top["digest"], "digest"), body, broken,
     )  # fmt: skip
@@ -254,18 +264,25 @@ def _step(table: Decoder, data: Any, what: str) -> Step:
 
 
 def _kernel(table: Decoder, data: Any, program: Program, what: str) -> Kernel:
-    d = dict(fields(data, ("name", "reads", "outputs", "body", "notes", "program", "ieee"), what))
+    d = dict(fields(data, ("name", "reads", "outputs", "body", "notes", "machine", "program", "ieee"), what))
     for key in ("program", "ieee"):
         text(d.pop(key), f"{what}.{key}")
     return table.kernel(d, program, what)
 
 
 def _record(data: Any, what: str) -> Record:
-    d = fields(data, ("name", "place", "prover", "trust", "statement"), what)
+    d = fields(data, ("name", "place", "prover", "trust", "statement", "model"), what)
     return Record(
         text(d["name"], what, 1000), text(d["place"], what, 1000), one_of(d["prover"], PROVERS, f"{what}.prover"),
-        one_of(d["trust"], ("checked", "replayed"), f"{what}.trust"), text(d["statement"], what, 64),
+        one_of(d["trust"], ("checked", "replayed", "vacuous"), f"{what}.trust"), text(d["statement"], what, 64),
+        text(d["model"], what, 64),
     )  # fmt: skip
+
+
+def _models(data: Any) -> dict[str, Model]:
+    if type(data) is not dict:
+        raise BadData("models: expected an object")
+    return {text(key, "models", 64): read_model(value, f"model {key[:16]}") for key, value in data.items()}
 
 
 def _texts(data: Any, what: str, limit: int) -> dict[str, str]:

@@ -3,18 +3,21 @@
 1. every read of the traced program is in bounds, and what it folds by are monoids;
 2. each step holds, and leads from one program to the next;
 3. each kernel computes definitions of the last program, from inputs and from what earlier kernels computed;
-4. the kernels together compute every output.
+4. the kernels together compute every output;
+5. what each proof assumes has a model, or is shown to be contradictory and the proof marked vacuous.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass
+from typing import Any
 
 from tang_verified.proofs.equality import Equality
 from tang_verified.proofs.execute import Execution
 from tang_verified.proofs.ledger import Ledger, Obligation, Solver
 from tang_verified.proofs.steps import Step, check_bounds, check_finite, check_step
+from tang_verified.semantics.exact import Model
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import Program, check_program
 from tang_verified.semantics.terms import IllFormed, monoids
@@ -35,6 +38,7 @@ class Certified:
     kernels: tuple[Kernel, ...]
     obligations: tuple[Obligation, ...]
     axioms: tuple[str, ...]
+    models: Mapping[str, Any]  # of the obligations' hypotheses, spelled, by digest
     seal: InitVar[object]  # not kept: a copy with other kernels (`dataclasses.replace`) has none to show
 
     def __post_init__(self, seal: object) -> None:
@@ -51,10 +55,13 @@ def check_monoids(ledger: Ledger, program: Program) -> None:
             facts.meaningful(monoid)
 
 
-def certify(traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], solver: Solver = "z3") -> Certified:
-    """Discharge every obligation, or raise `Refused` or `IllFormed`."""
+def certify(
+    traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], solver: Solver = "z3",
+    recorded: Mapping[str, Model] | None = None,
+) -> Certified:  # fmt: skip
+    """Discharge every obligation, or raise `Refused` or `IllFormed`. `recorded`: an audit's models (see `Models`)."""
     check_program(traced)
-    ledger = Ledger(traced, solver)
+    ledger = Ledger(traced, solver, recorded or {})
     check_bounds(ledger, traced)
     check_monoids(ledger, traced)
     program = traced
@@ -78,9 +85,10 @@ def certify(traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], s
     missing = [name for name in program.outputs if name not in done]
     if missing or program.outputs != traced.outputs:
         raise IllFormed(f"no kernel computes {missing or program.outputs}")
+    ledger.ground()
     ledger.confirm()
     proved, axioms = tuple(ledger.obligations), tuple(sorted(ledger.axioms))
-    return Certified(traced, tuple(steps), program, tuple(kernels), proved, axioms, _SEAL)
+    return Certified(traced, tuple(steps), program, tuple(kernels), proved, axioms, ledger.models.data, _SEAL)
 
 
 def is_certified(value: object) -> bool:

@@ -22,7 +22,6 @@ from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.meaning import Encoder, any_of, less, negate, same
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
-    FALSE,
     MAX,
     MIN,
     TRUE,
@@ -99,27 +98,32 @@ class Equality:
             raise self.ledger.refuse(name, f"sorts differ: {show(a)} and {show(b)}", "disproved")
         if isinstance(a, Fold) and not isinstance(b, Fold):
             a, b = b, a  # equality is symmetric; the lemmas below are written with the fold on the right
+        mark = len(self.ledger.attempts)
         if isinstance(b, Fold) and self._by_fold(name, a, b, scope):
             return
         a = self._aligned(name, a, b, scope)
-        self.pointwise(name, self._paired(name, a, b, scope), b, scope)
+        try:
+            self.pointwise(name, self._paired(name, a, b, scope), b, scope)
+        except Refused as refusal:
+            refusal.tried = refusal.tried or tuple(attempt for _, attempt in self.ledger.attempts[mark:])
+            raise
 
-    def _aligned(self, name: str, a: Term, b: Term, scope: Scope) -> Term:
+    def _aligned(self, name: str, a: Term, b: Term, scope: Scope, under: bool = False) -> Term:
         """a, with each fold that stands where b has a fold written as b's, where the two are equal under the conditions
-        of the selects above (which a and b must share)."""
+        of the selects above (which a and b must share). Where the two are written otherwise below a select, any pair counts."""
         if alpha(a) == alpha(b) or not isinstance(a, (Op, Fold)):
             return a
         if isinstance(a, Fold):
             both = isinstance(b, Fold) and a.monoid == b.monoid
             return b if both and self._by_pair(f"{name}/fold", a, b, scope) else a  # type: ignore[arg-type]
-        if not isinstance(b, Op) or a.name != b.name or not outer_folds(a) or not outer_folds(b):
+        if not outer_folds(a) or not outer_folds(b):
             return a
-        scopes = [scope] * len(a.args)
+        if not isinstance(b, Op) or a.name != b.name or (a.name == "select" and alpha(a.args[0]) != alpha(b.args[0])):
+            return self._paired(name, a, b, scope) if under else a
+        scopes, under = [scope] * len(a.args), under or a.name == "select"
         if a.name == "select":
-            if alpha(a.args[0]) != alpha(b.args[0]):
-                return a
             scopes[1:] = [scope.given(a.args[0]), scope.given(canonical(Op("not", (a.args[0],))))]
-        return Op(a.name, tuple(self._aligned(name, x, y, s) for x, y, s in zip(a.args, b.args, scopes, strict=True)))
+        return Op(a.name, tuple(self._aligned(name, x, y, s, under) for x, y, s in zip(a.args, b.args, scopes, strict=True)))
 
     def _by_fold(self, name: str, a: Term, b: Fold, scope: Scope) -> bool:
         if self._empty(name, a, b, scope):
@@ -168,7 +172,11 @@ class Equality:
         encoder, facts = self.problem(scope, (a, b))
         x, y = encoder.encode(a), encoder.encode(b)
         claim = same(x, y) if sort_of(a) == "real" else x == y
-        self.ledger.valid(f"{name}/pointwise", encoder, facts, claim, f"{show(a)}  =  {show(b)}")
+        self.ledger.valid(f"{name}/pointwise", encoder, facts, claim, f"{show(a)}  =  {show(b)}", (a, b))
+
+    def reachable(self, name: str, scope: Scope) -> None:
+        """Discharge: what holds here can hold."""
+        self.ledger.reachable(name, *self.problem(scope, ()))
 
     def finite(self, name: str, term: Term, scope: Scope) -> bool:
         """Whether a term can be shown to be neither nan nor infinite."""
@@ -188,7 +196,7 @@ class Equality:
         facts: list[object] = conjunction(encoder, scope.facts)
         sources = tuple(terms) if self.ledger.finding else (*terms, *scope.facts)  # while a kind is found out: no further
         folds = list({alpha(f): f for t in sources for f in outer_folds(t)}.values())
-        for fold in folds:
+        for fold in folds if not self.ledger.finding else ():
             facts += self._bounds(encoder, fold, scope)
         for a in folds:
             facts += [self._below(encoder, a, b) for b in folds if a is not b and self._within(a, b, scope)]
@@ -242,7 +250,7 @@ class Equality:
         try:
             with self.ledger.trial():
                 fold = self.apart(b)
-                self.ledger.holds(f"{name}/empty", scope.facts + domain_facts(fold.axes, fold.guard), FALSE)
+                self.ledger.holds(f"{name}/empty", scope.facts, Op("not", (conj(*domain_facts(fold.axes, fold.guard)),)))
             return True
         except Refused:
             return False

@@ -7,10 +7,12 @@ Each buffer's content is a term in its own index, over the program's tensors and
       acc[r, c] := acc[r, c] + Σ_k x[r, k] y[k, c]     content = P(t) + Σ_k …            (reads are replaced by contents)
     out[4 i + r, c] := acc[r, c]                       shown: P(E) = the definition of out at [4 i + r, c]
 
-Obligations, by name: `stage/…` a buffer is read where it is defined; `in-bounds/…`; `carried/…` loop invariants;
-`value/…` what is written is what the definition (or the buffer's claim) says; `cover/…` every cell is written;
-`no-race/…` no two iterations, of any loop, write one cell (buffers of parallel instances are their own, so this is all
-that instances share); `capacity/…`; `width/…` index arithmetic stays within 64 bits.
+Obligations, by name: `reachable/…` a loop is entered, a statement runs, for some sizes and data; `stage/…` a buffer is
+read where it is defined; `in-bounds/…`; `carried/…` loop invariants; `value/…` what is written is what the definition (or
+the buffer's claim) says; `cover/…` every cell is written; `no-race/…` no two iterations, of any loop, write one cell
+(buffers of parallel instances are their own, so this is all that instances share); a thread's own cells are touched by it
+alone, and what threads share is ordered (`races.py`); `capacity/…` what is asked of the machine; `width/…` index
+arithmetic stays within its bits.
 """
 
 from __future__ import annotations
@@ -22,15 +24,18 @@ from typing import get_args
 from tang_verified.proofs.equality import Equality, Scope, domain_facts
 from tang_verified.proofs.ledger import Ledger, Refused, show
 from tang_verified.proofs.monoids import Laws
+from tang_verified.proofs.races import Item, Repeat
+from tang_verified.proofs.threads import Threads, owners
 from tang_verified.proofs.width import Ranges
 from tang_verified.semantics.build import canonical, conj
-from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Claim, For, Kernel, Kind, Stmt
+from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Claim, Commit, For, Kernel, Kind, Stmt, Wait
 from tang_verified.semantics.kernel import Scope as BufferScope
 from tang_verified.semantics.program import BYTES, SORTS, Tensor, check_read
-from tang_verified.semantics.sets import is_affine
+from tang_verified.semantics.sets import is_affine, usable
 from tang_verified.semantics.terms import (
-    FALSE,
+    ONE,
     TRUE,
+    ZERO,
     Axis,
     Const,
     Fold,
@@ -76,11 +81,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where a statement stands: the loops around it, what holds there, and which outer buffers may be assigned."""
+    """Where a statement stands: the loops around it, what holds there, index ranges; and the thread that is at work."""
 
     loops: tuple[For, ...]
     scope: Scope
     ranges: Ranges
+    thread: Term | None = ZERO  # none: a unit's, all lanes together
 
 
 class Execution:
@@ -92,6 +98,9 @@ class Execution:
         self.cells: dict[str, Cell] = {}
         self.outputs: dict[str, list[Write]] = {name: [] for name in kernel.outputs}
         self.tensors: dict[str, Tensor] = {name: self.program.tensor(name) for name in kernel.reads}
+        self.threads = Threads(ledger, kernel)
+        self.shared_bytes = self.widest = 0
+        self.idle = False  # an output has no element, whatever the sizes: then statements need not run
 
     def run(self) -> None:
         """Discharge every obligation of the kernel or raise `Refused` (`IllFormed` for what is no kernel at all)."""
@@ -100,12 +109,28 @@ class Execution:
         check_names((self.kernel.name, *self.kernel.reads, *self.kernel.outputs), "kernel")
         for name in self.kernel.outputs:
             self.program.definition(name)  # an input is no output
+            self.idle |= self._never(name)
+        self.ledger.place = f"kernel {self.kernel.name}/machine"
+        self.threads.check_machine()
         scope = Scope(self.ledger.base)
-        self.block(self.kernel.body, Frame((), scope, Ranges.of(self.program.sizes)))
+        self.block(self.kernel.body, Frame((), scope, Ranges.of(self.program.sizes, self.kernel.machine.index_bits)))
+        self.ledger.place = f"kernel {self.kernel.name}/threads"
+        self.threads.check_order()
         for name, writes in self.outputs.items():
             self.ledger.place = f"kernel {self.kernel.name}/{name}"
             tensor = self.program.tensor(name)
             self._covered(name, tensor.shape, writes, scope)
+
+    def _never(self, name: str) -> bool:
+        """Whether the output is shown to have no element, as x[5:] of a fixed size 3 has none."""
+        self.ledger.place = f"kernel {self.kernel.name}/{name}"
+        cells = tuple(Axis(self.ledger.fresh("x"), extent) for extent in self.program.tensor(name).shape)
+        try:
+            with self.ledger.trial():
+                self.ledger.holds(f"empty/{name}", self.ledger.base, Op("not", (conj(*domain_facts(cells)),)))
+            return True
+        except Refused:
+            return False
 
     # -- statements -------------------------------------------------------------------------------------------------
 
@@ -122,6 +147,10 @@ class Execution:
                 case Assign():
                     self._at(statement.target, number)
                     self._assign(statement, frame)
+                case Barrier() | Commit():
+                    self.threads.order.append(statement)
+                case Wait(keep) if keep >= 0:
+                    self.threads.order.append(statement)
                 case _:
                     raise IllFormed(f"not a statement: {type(statement).__name__}")
             for name in declared:
@@ -144,28 +173,36 @@ class Execution:
         if buffer.dtype not in SORTS or buffer.scope not in get_args(BufferScope):
             raise IllFormed(f"buffer {buffer.name}: {buffer.dtype} {buffer.scope}")
         arrays = (*self.tensors.values(), *map(self.program.tensor, self.outputs))
-        widest = max((BYTES[t.dtype] for t in arrays if SORTS[t.dtype] == "real"), default=0)
-        if SORTS[buffer.dtype] == "real" and BYTES[buffer.dtype] < widest:
-            raise self.ledger.refuse("width/real", f"{buffer.name} is narrower than the arrays of the kernel", "disproved")
+        self.widest = max((BYTES[t.dtype] for t in arrays if SORTS[t.dtype] == "real"), default=0)
+        self.threads.check_owners(buffer)
+        self.threads.check_place(buffer, bool(frame.loops))
         bound = 1
         for extent in buffer.shape:
             self._extent(extent, frame, ())
             self.ledger.holds("capacity/extent", frame.scope.facts, Op("le", (Const(0), extent)))
             bound *= frame.ranges.limit(self.ledger, extent)
-        if buffer.scope == "register" and not all(isinstance(e, Const) for e in buffer.shape):
-            raise self.ledger.refuse("capacity/register", f"{buffer.name} has an extent that is no constant", "disproved")
-        limit = REGISTER_BYTES if buffer.scope == "register" else BUFFER_BYTES
-        if bound * BYTES[buffer.dtype] > limit:
-            raise self.ledger.refuse(f"capacity/{buffer.scope}", f"{buffer.name} may exceed {limit} bytes", "disproved")
+        scope, size, limit = buffer.scope, bound * BYTES[buffer.dtype], BUFFER_BYTES
+        near = scope == "register" or (scope == "shared" and self.kernel.machine.threads > 1)
+        if near and not all(isinstance(e, Const) for e in buffer.shape):
+            raise self.ledger.refuse(f"capacity/{scope}", f"{buffer.name} has an extent that is no constant", "disproved")
+        if scope == "register":
+            size, limit = size // owners(buffer), REGISTER_BYTES
+        elif near:
+            self.shared_bytes += size  # over all launches: never fewer than those of one
+            size, limit = self.shared_bytes, self.kernel.machine.shared_bytes
+        if size > limit:
+            raise self.ledger.refuse(f"capacity/{scope}", f"{buffer.name} may exceed {limit} bytes", "disproved")
         if statement.claim is not None:
             self._claim_names(statement.claim, buffer, frame, ())
+            if statement.claim.where != TRUE:
+                raise IllFormed(f"{buffer.name}: a single-assignment buffer is written whole; its claim has no `where`")
         self.cells[buffer.name] = Cell(buffer, len(frame.loops), statement.claim)
 
     def _loop(self, loop: For, frame: Frame) -> None:
         self._new_name(loop.axis.name, frame, ())
         self._extent(loop.axis.extent, frame, ())
-        if loop.kind == "lane" or loop.kind not in get_args(Kind):
-            raise IllFormed(f"a loop of kind {loop.kind}; lanes are axes of an assignment")
+        if loop.kind in ("lane", "thread") or loop.kind not in get_args(Kind):
+            raise IllFormed(f"a loop of kind {loop.kind}; lanes and threads are axes of an assignment")
         if loop.carried and loop.kind != "seq" and loop.kind != "unroll":
             raise self.ledger.refuse("no-race/carried", f"parallel loop {loop.axis.name} carries a buffer", "disproved")
         place = f"kernel {self.kernel.name}/for {loop.axis.name}"
@@ -178,9 +215,15 @@ class Execution:
                 raise self.ledger.refuse("stage/defined", f"{carried.buffer} is carried but never set", "disproved")
             self._same_content("carried/entry", cell, cell.content, at(carried.claim, loop.axis.name, Const(0)), frame.scope)
         inner = Frame((*frame.loops, loop), frame.scope.over((loop.axis,)), frame.ranges.over(self.ledger, loop.axis))
+        if not self.idle:
+            self.equality.reachable(f"reachable/{loop.axis.name}", inner.scope)
         for carried in loop.carried:
             self.cells[carried.buffer].content = carried.claim
+        around: list[Item] = self.threads.order
+        self.threads.order = []
         self.block(loop.body, inner)
+        around.append(Repeat(loop.axis, self.threads.order, self._launches(loop, frame)))
+        self.threads.order = around
         self.ledger.place = place
         following = canonical(Op("add", (Var(loop.axis.name), Const(1))))
         for carried in loop.carried:
@@ -191,11 +234,24 @@ class Execution:
         for carried in loop.carried:
             self.cells[carried.buffer].content = at(carried.claim, loop.axis.name, loop.axis.extent)
 
-    def _same_content(self, name: str, cell: Cell, have: Claim, want: Claim, scope: Scope) -> None:
-        """Two descriptions of a buffer's content agree on every cell."""
+    @staticmethod
+    def _launches(loop: For, frame: Frame) -> bool:
+        """Whether a loop is an axis of the grid: outermost, or all that the grid loop around it holds, its extent fixed."""
+        axes = {outer.axis.name for outer in frame.loops}
+        alone = all(outer.kind == "grid" and len(outer.body) == 1 for outer in frame.loops)
+        return loop.kind == "grid" and alone and not free_vars(loop.axis.extent) & axes
+
+    def _same_content(self, name: str, cell: Cell, have: Claim, want: Claim, scope: Scope, *beyond: Term) -> None:
+        """Every cell that the second description speaks of is so by the first (of those that satisfy `beyond`, over the
+        second's index names)."""
         index = tuple(Axis(self.ledger.fresh(n), e) for n, e in zip(have.index, cell.buffer.shape, strict=True))
         here = tuple(Var(axis.name) for axis in index)
-        inside = scope.given(*domain_facts(index))
+        names = dict(zip(want.index, here, strict=True))
+        spoken = tuple(canonical(substitute(f, dict(names))) for f in (*beyond, want.where))
+        inside = scope.given(*domain_facts(index), *spoken)
+        if have.where != TRUE:
+            known = canonical(substitute(have.where, dict(zip(have.index, here, strict=True))))
+            self.ledger.holds(f"{name}/{cell.buffer.name}/where", inside.facts, known)
         self.equality.equal(f"{name}/{cell.buffer.name}", apply(have, here), apply(want, here), inside)
 
     def _assign(self, statement: Assign, frame: Frame) -> None:
@@ -212,10 +268,18 @@ class Execution:
         self._bound_names(statement.guard, frame, names, "bool")
         self._bound_names(statement.value, frame, names)
         self._kinds(statement)
+        buffer = self.cells[statement.target].buffer if statement.target in self.cells else None
+        self.threads.check_copy(statement, buffer, self.tensors)
+        if buffer is not None or statement.target in self.outputs:
+            known: dict[str, Buffer | Tensor] = {**self.tensors, **{name: cell.buffer for name, cell in self.cells.items()}}
+            self.threads.check_vector(statement, buffer or self.program.tensor(statement.target), known)
+        self.threads.check_unit(statement, {name: cell.buffer for name, cell in self.cells.items()})
         ranges = frame.ranges.all_over(self.ledger, axes)
-        inner = replace(frame, scope=frame.scope.over(axes), ranges=ranges)
+        inner = replace(frame, scope=frame.scope.over(axes), ranges=ranges, thread=self.threads.number(statement))
         guard = self.resolve(statement.guard, inner, statement)
         inner = replace(inner, scope=inner.scope.given(guard))
+        if not self.idle:
+            self.equality.reachable(f"reachable/{statement.target}", inner.scope)
         value = self.resolve(statement.value, inner, statement)
         index = tuple(canonical(self.resolve(i, inner, statement)) for i in statement.index)
         write = Write(
@@ -242,9 +306,14 @@ class Execution:
         cell = self.cells[statement.target]
         if SORTS[cell.buffer.dtype] != sort_of(value):
             raise IllFormed(f"{statement.target} holds {cell.buffer.dtype}, the value is {sort_of(value)}")
+        bytes_ = BYTES[cell.buffer.dtype]
+        if SORTS[cell.buffer.dtype] == "real" and bytes_ < self.widest and not self._exact(statement.value, bytes_):
+            why = f"{statement.target} is narrower than the arrays of the kernel, and given more than their elements"
+            raise self.ledger.refuse("width/real", why, "disproved")
         if cell.buffer.dtype == "int32":
             frame.ranges.fits_int32(self.ledger, value, {t.name for t in self.tensors.values() if t.dtype == "int32"})
         self._in_box(statement.target, cell.buffer.shape, index, frame)
+        self._touch(cell, index, frame, statement)
         if cell.claim is not None:
             if cell.content is not None:
                 raise self.ledger.refuse("stage/single-assignment", f"{statement.target} is complete already", "disproved")
@@ -259,22 +328,57 @@ class Execution:
         if guard != TRUE:
             raise self.ledger.refuse("cover/whole", f"{statement.target} is assigned under a guard", "disproved")
         own = tuple(loop.axis for loop in statement.loops)
-        self._covered(statement.target, cell.buffer.shape, [Write(own, domain_facts(own), index)], self._outside(frame))
+        outside = self._outside(frame)
+        fixed = [k for k, i in enumerate(index) if not free_vars(i) & {axis.name for axis in own}]
+        at = tuple(index[k] if k in fixed else None for k in range(len(index)))
+        self._covered(statement.target, cell.buffer.shape, [Write(own, domain_facts(own), index)], outside, at)
         if statement.claim is not None:  # it may name buffers, and is never run: only its buffer reads are resolved
             outer = {n: bound for n, bound in frame.ranges.bounds.items() if n not in {axis.name for axis in own}}
-            self._claim_names(statement.claim, cell.buffer, replace(frame, ranges=Ranges(outer)), (), buffers=True)
+            apart = replace(frame, ranges=replace(frame.ranges, bounds=outer))
+            self._claim_names(statement.claim, cell.buffer, apart, (), buffers=True)
             box = tuple(Axis(n, e) for n, e in zip(statement.claim.index, cell.buffer.shape, strict=True))
             within_box = self._outside(frame).given(*domain_facts(box))
-            around = Frame(frame.loops, within_box, Ranges(outer).all_over(self.ledger, box))
-            claim = Claim(statement.claim.index, self.resolve(statement.claim.value, around, statement, executed=False))
-            self.equality.equal(f"value/{statement.target}", value, apply(claim, index), frame.scope)
+            around = Frame(frame.loops, within_box, replace(frame.ranges, bounds=outer).all_over(self.ledger, box))
+            said = self.resolve(statement.claim.value, around, statement, executed=False)
+            claim = Claim(statement.claim.index, said, statement.claim.where)
+            here = canonical(substitute(claim.where, dict(zip(claim.index, index, strict=True))))
+            self.equality.equal(f"value/{statement.target}", value, apply(claim, index), frame.scope.given(here))
+            self._rest_stays(cell, claim, index, fixed, outside)
             cell.content = claim
             return
+        if any(cell.buffer.shape[k] != ONE for k in fixed):
+            raise self.ledger.refuse("cover/whole", f"{statement.target} is assigned in part, and no claim says what it holds")
         plain = tuple(i.name for i in index if isinstance(i, Var))
         if len(plain) != len(index) or set(plain) != {axis.name for axis in own}:
             raise IllFormed(f"{statement.target}: an index that is not its own axes needs a claim")
         fresh = {name: Var(self.ledger.fresh(name)) for name in plain}
         cell.content = Claim(tuple(fresh[name].name for name in plain), substitute(value, dict(fresh)))
+
+    def _exact(self, value: Term, width: int) -> bool:
+        """Whether a value is an element of an array or buffer of at most this width, or zero, or an infinity."""
+        match value:
+            case Read(name, _, "real"):
+                dtype = self.cells[name].buffer.dtype if name in self.cells else self.tensors[name].dtype
+                return BYTES[dtype] <= width
+            case Const(number):
+                return number == 0 or isinstance(number, str)
+            case Op("select", (_, a, b)) | Op("max" | "min", (a, b)):
+                return self._exact(a, width) and self._exact(b, width)
+            case _:
+                return False
+
+    def _rest_stays(self, cell: Cell, claim: Claim, index: tuple[Term, ...], fixed: list[int], scope: Scope) -> None:
+        """Where the statement fixes a place of the index, other cells keep what they hold."""
+        if not fixed:
+            return
+        names = tuple(Var(name) for name in claim.index)
+        other = canonical(Op("not", (conj(*(Op("eq", (names[k], index[k])) for k in fixed)),)))
+        box = tuple(Axis(name, e) for name, e in zip(claim.index, cell.buffer.shape, strict=True))
+        if cell.content is None:
+            unsaid = canonical(Op("not", (claim.where,)))
+            self.ledger.holds(f"stage/defined/{cell.buffer.name}", (*scope.facts, *domain_facts(box), other), unsaid)
+        else:
+            self._same_content("stage/keeps", cell, cell.content, claim, scope, other)
 
     def _outside(self, frame: Frame) -> Scope:
         scope = Scope(self.ledger.base)
@@ -304,9 +408,12 @@ class Execution:
         self._covered(cell.buffer.name, cell.buffer.shape, cell.writes, frame.scope)
         cell.content = cell.claim
 
-    def _covered(self, name: str, shape: tuple[Term, ...], writes: list[Write], scope: Scope) -> None:
-        """Every cell is written, by one iteration of one statement."""
+    def _covered(
+        self, name: str, shape: tuple[Term, ...], writes: list[Write], scope: Scope, at: tuple[Term | None, ...] = ()
+    ) -> None:
+        """Every cell is written, by one iteration of one statement. `at`: places of the index that are given."""
         cells = tuple(Axis(self.ledger.fresh("x"), extent) for extent in shape)
+        scope = scope.given(*(Op("eq", (Var(c.name), i)) for c, i in zip(cells, at, strict=False) if i is not None))
         parts = []
         for write in writes:
             hits = tuple(Op("eq", (Var(c.name), i)) for c, i in zip(cells, write.index, strict=True))
@@ -318,8 +425,12 @@ class Execution:
                 twin = {axis.name: Var(self.ledger.fresh(axis.name)) for axis in second.axes}
                 there = tuple(substitute(f, dict(twin)) for f in second.facts)
                 meet = tuple(Op("eq", (i, substitute(m, dict(twin)))) for i, m in zip(first.index, second.index, strict=True))
-                same = conj(*(Op("eq", (Var(a.name), twin[a.name])) for a in first.axes)) if first is second else FALSE
-                self.ledger.holds(f"no-race/{name}", (*scope.facts, *first.facts, *there, *meet), same)
+                both = (*first.facts, *there, *meet)
+                if first is second:
+                    same = conj(*(Op("eq", (Var(a.name), twin[a.name])) for a in first.axes))
+                    self.ledger.holds(f"no-race/{name}", (*scope.facts, *both), same)
+                else:
+                    self.ledger.holds(f"no-race/{name}", scope.facts, Op("not", (conj(*usable(both)),)))
 
     def _in_box(self, name: str, shape: tuple[Term, ...], index: tuple[Term, ...], frame: Frame) -> None:
         if len(index) != len(shape):
@@ -344,7 +455,7 @@ class Execution:
             case Fold():
                 for axis in term.axes:
                     self._new_name(axis.name, frame, tuple(loop.axis.name for loop in statement.loops))
-                inner = frame
+                inner = replace(frame, thread=self.threads.lane(term, statement, frame.thread)) if executed else frame
                 axes = []
                 for axis in term.axes:
                     inner = replace(inner, ranges=inner.ranges.over(self.ledger, axis))
@@ -386,13 +497,23 @@ class Execution:
         if executed and term.tensor == statement.target and elsewhere:
             raise self.ledger.refuse("stage/own-cell", f"{term.tensor} reads a cell that it writes elsewhere", "disproved")
         self._in_box(term.tensor, cell.buffer.shape, index, frame)
+        if cell.content.where != TRUE:
+            where = canonical(substitute(cell.content.where, dict(zip(cell.content.index, index, strict=True))))
+            self.ledger.holds(f"stage/defined/{term.tensor}", frame.scope.facts, where)
+        if executed:
+            self._touch(cell, index, frame, None)
         return apply(cell.content, index)
+
+    def _touch(self, cell: Cell, index: tuple[Term, ...], frame: Frame, writer: Assign | None) -> None:
+        inside = any(loop.kind == "grid" for loop in frame.loops[cell.level :])
+        self.threads.touch(cell.buffer, index, frame.thread, frame.scope.facts, writer, inside)
 
     # -- names ------------------------------------------------------------------------------------------------------
 
     def _new_name(self, name: str, frame: Frame, more: tuple[str, ...]) -> None:
-        if name in frame.ranges.bounds or name in more or "!" in name or name.startswith("."):
-            raise IllFormed(f"axis {name!r} is bound twice, or is no name")
+        check_names((name,), "axis")
+        if name in frame.ranges.bounds or name in more:
+            raise IllFormed(f"axis {name!r} is bound twice")
 
     def _bound_names(self, term: Term, frame: Frame, more: tuple[str, ...], sort: Sort | None = None) -> None:
         check_term(term, self.ledger.place, sort)
@@ -424,9 +545,9 @@ class Execution:
             laws = self._laws(fold)  # a printer may group by them, and reorder if commutative is claimed
             for axis in fold.axes:
                 kind = kinds.get(axis.name, "seq")
-                if kind not in ("seq", "unroll", "lane"):
+                if kind == "grid":
                     raise IllFormed(f"{statement.target}: fold axis {axis.name} of kind {kind}")
-                if kind == "lane" and not laws.commutative:
+                if kind in ("lane", "thread") and not laws.commutative:
                     why = f"fold axis {axis.name} runs on lanes, but {fold.monoid.name} is not commutative"
                     raise self.ledger.refuse("parallelise/commutative", why, "disproved")
 
@@ -437,6 +558,9 @@ class Execution:
             raise IllFormed(f"claim on {buffer.name}: an index bears the name of a loop or size")
         check_names(claim.index, f"claim on {buffer.name}")
         self._bound_names(claim.value, frame, (*more, *claim.index), SORTS[buffer.dtype])
+        self._bound_names(claim.where, frame, (*more, *claim.index), "bool")
+        if not is_affine(claim.where):
+            raise IllFormed(f"claim on {buffer.name}: `where` is no affine condition")
         for read in reads(claim.value):
             if read.tensor not in self.cells or not buffers:
                 check_read(read, self.tensors, f"claim on {buffer.name}")
@@ -462,4 +586,5 @@ def apply(claim: Claim, index: tuple[Term, ...]) -> Term:
 
 
 def at(claim: Claim, axis: str, value: Term) -> Claim:
-    return Claim(claim.index, canonical(substitute(claim.value, {axis: value})))
+    said, where = (canonical(substitute(part, {axis: value})) for part in (claim.value, claim.where))
+    return Claim(claim.index, said, where)

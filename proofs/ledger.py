@@ -8,20 +8,29 @@ Three kinds of claim, all universally quantified over every variable in them:
 
 Each is also written out in SMT-LIB 2, so that cvc5 can be asked instead or as well. Whatever is not proved is a refusal.
 A ledger never grows by a claim that was not discharged: `Refused` is raised first.
+
+In the end every statement's hypotheses, its assertions but the last, get a model (`ground`): where they contradict each
+other, that is an obligation of its own, and what was proved from them is marked vacuous. A fourth claim is that alone:
+
+    reachable(facts)        the facts have a model; where they have none, it is refused               exact evaluation
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import z3
 
+from tang_verified.proofs.counterexample import counterexample, values
+from tang_verified.proofs.models import Models
+from tang_verified.proofs.propose_model import Unknown
 from tang_verified.semantics import sets
 from tang_verified.semantics.build import canonical
+from tang_verified.semantics.exact import Model, NoModel, hypotheses
 from tang_verified.semantics.meaning import Encoder, Kind, all_of, negate
 from tang_verified.semantics.program import Program, Size
 from tang_verified.semantics.smtlib import statement
@@ -32,15 +41,21 @@ Solver: TypeAlias = Literal["z3", "cvc5", "both"]
 Verdict: TypeAlias = Literal["proved", "disproved", "unproved", "error"]
 Z3_BUDGET = 30_000_000  # Z3's own resource units, a few seconds; the verdict does not depend on the machine
 CVC5_BUDGET = 4_000_000
-FLAGS = {"nan": "nan", "top": "inf", "bot": "-inf"}  # an extended real's, in an encoder's names
 
 
 class Refused(Exception):
-    """A claim that did not hold, or could not be shown."""
+    """A claim that did not hold, or could not be shown.
 
-    def __init__(self, obligation: str, place: str, verdict: Verdict, why: str) -> None:
+    `values`: a counterexample, (name, value) by (name, value); `tried`: what was refused on the other ways to show it.
+    """
+
+    tried: tuple[Refused, ...] = ()
+
+    def __init__(
+        self, obligation: str, place: str, verdict: Verdict, why: str, values: tuple[tuple[str, str], ...] = ()
+    ) -> None:  # fmt: skip
         super().__init__(f"{place}: {obligation}: {verdict}: {why}")
-        self.obligation, self.place, self.verdict, self.why = obligation, place, verdict, why
+        self.obligation, self.place, self.verdict, self.why, self.values = obligation, place, verdict, why, values
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +64,20 @@ class Obligation:
 
     name: str
     place: str
-    prover: str  # "isl", "z3", "cvc5" or "structure" (the two sides are the same term)
+    prover: str  # "isl", "z3", "cvc5", "structure" (the two sides are the same term) or "model" (satisfiable)
     statement: str  # SMT-LIB 2: unsatisfiable; or the term itself for "structure"
     lasting: bool = False  # a lemma that may be used again, kept even when the attempt that asked for it fails
+    model: str = ""  # digest of a model of the hypotheses
+    vacuous: bool = False  # the hypotheses contradict each other, as an obligation of its own shows
 
     @property
     def digest(self) -> str:
         return hashlib.sha256(f"{self.name}\n{self.statement}".encode()).hexdigest()[:20]
+
+    @property
+    def trust(self) -> str:
+        """How far it is to be trusted: "checked" without a solver, "replayed" by one, or "vacuous"."""
+        return "checked" if self.prover in ("structure", "model") else "vacuous" if self.vacuous else "replayed"
 
 
 def size_facts(sizes: Sequence[Size]) -> tuple[Term, ...]:
@@ -71,6 +93,7 @@ class Ledger:
 
     program: Program
     solver: Solver = "z3"
+    recorded: Mapping[str, Model] = field(default_factory=dict)  # an audit's: models by the digests of statements
     place: str = "program"
     obligations: list[Obligation] = field(default_factory=list)
     axioms: dict[str, None] = field(default_factory=dict)
@@ -87,6 +110,7 @@ class Ledger:
     def __post_init__(self) -> None:
         self.finite = frozenset(t.name for t in self.program.inputs)
         self.base = size_facts(self.program.sizes)
+        self.models = Models(self.recorded)
         if sets.implies(self.base, Const(False)):
             raise Refused("sizes/satisfiable", self.place, "disproved", "no sizes satisfy the declared ranges")
 
@@ -94,8 +118,10 @@ class Ledger:
         self.fresh_count += 1
         return f"{stem.split('!')[0]}!{self.fresh_count}"  # '!' cannot occur in a user's name
 
-    def refuse(self, name: str, why: str, verdict: Verdict = "unproved") -> Refused:
-        return Refused(name, self.place, verdict, why)
+    def refuse(
+        self, name: str, why: str, verdict: Verdict = "unproved", values: tuple[tuple[str, str], ...] = ()
+    ) -> Refused:  # fmt: skip
+        return Refused(name, self.place, verdict, why, values)
 
     @contextmanager
     def trial(self) -> Iterator[None]:
@@ -154,6 +180,9 @@ class Ledger:
 
     def covers(self, name: str, facts: Sequence[Term], parts: Sequence[tuple[tuple[str, ...], Sequence[Term]]]) -> None:
         """Discharge: all integers that satisfy the facts give some part a solution in its own variables."""
+        key = ("covers", name.split("/")[-1], tuple(facts), tuple((names, tuple(conditions)) for names, conditions in parts))
+        if key in self.seen:
+            return
         try:
             proved = sets.covers(facts, parts)
         except sets.NotAffine as problem:
@@ -164,6 +193,7 @@ class Ledger:
         branches = [branch for names, conditions in parts for branch in self._branches(encoder, names, conditions)]
         given = [encoder.boolean(fact) for fact in facts]
         self.record(name, "isl", statement(encoder.symbols, [*given, z3.Not(z3.Or(*branches))]))
+        self.seen[key] = len(self.obligations) - 1
 
     @staticmethod
     def _branches(encoder: Encoder, names: tuple[str, ...], conditions: Sequence[Term]) -> list[Any]:
@@ -176,13 +206,18 @@ class Ledger:
 
     def _integer_statement(self, facts: Sequence[Term], goal: Term) -> str:
         encoder = Encoder()
-        given = [encoder.boolean(fact) for fact in facts if sets.is_affine(fact)]
+        given = [encoder.boolean(fact) for fact in sets.usable(facts)]
         return statement(encoder.symbols, [*given, z3.Not(encoder.boolean(goal))])
 
     # -- reals ------------------------------------------------------------------------------------------------------
 
-    def valid(self, name: str, encoder: Encoder, facts: Sequence[Any], claim: Any, show_as: str = "") -> None:
-        """Discharge: the encoded facts imply the encoded claim, with the axioms for the functions that occur."""
+    def valid(
+        self, name: str, encoder: Encoder, facts: Sequence[Any], claim: Any, show_as: str = "", sides: Sequence[Term] = ()
+    ) -> None:  # fmt: skip
+        """Discharge: the encoded facts imply the encoded claim, with the axioms for the functions that occur.
+
+        A claim that two terms are equal names them as its `sides`, for the counterexample.
+        """
         goal = negate(claim)
         if goal is False:
             self.record(name, "structure", show_as)
@@ -193,11 +228,44 @@ class Ledger:
         problem.add(*assertions)
         answer = problem.check()
         if answer == z3.sat:
-            raise self.refuse(name, counterexample(problem.model(), show_as), "disproved")
+            model = problem.model()
+            raise self.refuse(name, counterexample(model, show_as), "disproved", values(model, encoder, sides))
         if answer != z3.unsat:
             raise self.refuse(name, f"Z3 answers unknown ({problem.reason_unknown()}): {show_as}")
         self.axioms.update(encoder.axioms_used)
         self.record(name, "z3", statement(encoder.symbols, assertions))
+
+    def reachable(self, name: str, encoder: Encoder, facts: Sequence[Any]) -> None:
+        """State that the encoded facts have a model; `ground` finds it, or refuses."""
+        assertions = [*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape]
+        self.record(name, "model", statement(encoder.symbols, [*assertions, True]))
+
+    def ground(self) -> None:
+        """Give the hypotheses of each obligation a model, or show that they contradict each other."""
+        shown: set[str] = set()
+        for number, o in enumerate(tuple(self.obligations)):
+            if o.prover == "structure":
+                continue
+            try:
+                model = self.models.of(o.statement)
+            except (NoModel, Unknown) as why:
+                verdict: Verdict = "disproved" if isinstance(why, NoModel) and self.recorded else "unproved"
+                raise Refused(f"{o.name}/hypotheses", o.place, verdict, f"no model of them: {why}") from None
+            if model:
+                self.obligations[number] = replace(o, model=model)
+                continue
+            if o.prover == "model":
+                raise Refused(o.name, o.place, "disproved", "what is assumed here never holds")
+            self.obligations[number] = replace(o, vacuous=True)
+            text = hypotheses(o.statement).text + "(assert true)\n(check-sat)\n"
+            if text not in shown:
+                shown.add(text)
+                problem = z3.Solver()
+                problem.set("rlimit", Z3_BUDGET)
+                problem.from_string(text)
+                if problem.check() != z3.unsat:
+                    raise Refused(f"{o.name}/contradictory", o.place, "unproved", "they have no model that is found")
+                self.obligations.append(Obligation(f"{o.name}/contradictory", o.place, "z3", text))
 
     def confirm(self) -> None:
         """With solver cvc5 or both: cvc5 refutes every statement that is kept, integer ones too, from its text.
@@ -210,7 +278,7 @@ class Ledger:
 
         answers: dict[str, str] = {}
         for number, o in enumerate(self.obligations):
-            if o.prover == "structure":
+            if o.prover in ("structure", "model"):
                 continue
             if o.statement not in answers:
                 answers[o.statement] = refuted(o.statement, CVC5_BUDGET)
@@ -238,22 +306,6 @@ def relevant(facts: Sequence[Term], names: frozenset[str]) -> list[Term]:
 
 def conjunction(encoder: Encoder, facts: Sequence[Term]) -> list[Any]:
     return [all_of(encoder.encode(fact)) for fact in facts]
-
-
-def counterexample(model: Any, show_as: str) -> str:
-    """The values that a model gives to the free constants, by name; a real's flags and number are one value."""
-    values = {d.name().split(".", 1)[-1]: str(model[d]) for d in model.decls() if d.arity() == 0}
-    spelt: dict[str, str] = {}
-    for name in sorted(values):
-        stem, _, flag = name.rpartition(".")
-        if not stem or flag not in FLAGS:
-            spelt.setdefault(name, values[name])  # left alone where a flag has spoken
-        elif values[name] == "True":
-            spelt[stem] = FLAGS[flag]
-        elif stem not in values:
-            spelt.setdefault(stem, "0")  # any number
-    shown = ", ".join(f"{name}={spelt[name]}" for name in sorted(spelt)[:12])
-    return f"counterexample {shown or '(any values)'}" + (f" for {show_as}" if show_as else "")
 
 
 def show(term: Term) -> str:

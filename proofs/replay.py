@@ -4,7 +4,8 @@
 
 Nobody is believed. What the file says was proved is not looked at until the checker has found, stated and discharged every
 obligation itself; then a recorded obligation that is missing, extra or altered is a finding, like a digest, a link of the
-chain, an axiom or a source text that does not match. A solver named "cvc5" must refute every statement, the integer ones
+chain, an axiom or a source text that does not match. The models alone are taken from the file, and evaluated: a model is
+good if it makes every hypothesis true, whoever found it. A solver named "cvc5" must refute every statement, the integer ones
 too, from its SMT-LIB text (Z3 and isl then only guide the search: their yes counts for nothing without cvc5's).
 """
 
@@ -94,7 +95,8 @@ def audit_text(
     if data.broken:
         return Report(file, solver, tuple(findings), 0, data, None, notes)
     try:
-        certified = certify(data.traced, data.steps, data.kernels, solver)
+        models = {r.statement: data.models[r.model] for r in data.obligations if r.model in data.models}
+        certified = certify(data.traced, data.steps, data.kernels, solver, models)
     except Refused as refusal:
         findings.append(_refusal(refusal, file))
     except IllFormed as problem:
@@ -159,6 +161,9 @@ def _chain(data: CertificateData, file: str) -> list[Finding]:
 
 def _sources(data: CertificateData, sources: Mapping[str, str] | None, file: str) -> list[Finding]:
     out: list[Finding] = []
+    if data.sources and not data.arithmetic:
+        message = "texts are named, but not what their language says of rounding"
+        out.append(Finding(file, "certificate", "", "arithmetic", "missing", message))
     if sources is None:
         return out
     for name, recorded in data.sources.items():
@@ -200,6 +205,9 @@ def _read_back(
             out.append(Finding(file, "source", "", lost, "missing", message))
     return out
 
+def _by(prover: str) -> str:
+    return prover if prover in ("structure", "model") else "solver"
+
 
 def _compare(data: CertificateData, certified: Certified, file: str) -> list[Finding]:
     """What the file records against what was proved just now."""
@@ -211,7 +219,7 @@ def _compare(data: CertificateData, certified: Certified, file: str) -> list[Fin
             out.append(Finding(file, "certificate", "", f"axiom {name}", "mismatch", "listed, but nothing uses it"))
         elif data.axioms[name] != AXIOMS[name]:
             out.append(Finding(file, "certificate", "", f"axiom {name}", "mismatch", f"reads {data.axioms[name]!r}"))
-    fresh = certificate.body_of(certified, data.sources)
+    fresh = certificate.body_of(certified, data.sources, data.arithmetic)
     told = {"obligations", "statements", "axioms", "sources"}
     for part in sorted(set(fresh) - told):
         if fresh[part] != data.body[part] and not out:
@@ -235,12 +243,20 @@ def _obligations(data: CertificateData, certified: Certified, file: str) -> list
                 message = "proved here, absent in the file" if verdict == "missing" else "in the file, but nothing asks for it"
             step, _, rest = place.partition("/")
             out.append(Finding(file, step, rest, name, verdict, message))  # type: ignore[arg-type]
-    shown = {(o.place, o.name, text_digest(o.statement)) for o in certified.obligations if o.prover == "structure"}
+    shown = {(o.place, o.name, text_digest(o.statement)): o for o in certified.obligations}
     for r in data.obligations:
-        structural = (r.place, r.name, r.statement) in shown
-        if structural != (r.prover == "structure") or structural != (r.trust == "checked"):
-            step, _, rest = r.place.partition("/")
-            message = f"prover {r.prover}, trust {r.trust} is not how it is shown"
+        o = shown.get((r.place, r.name, r.statement))
+        if o is None:
+            continue
+        step, _, rest = r.place.partition("/")
+        if (r.trust, _by(r.prover)) != (o.trust, _by(o.prover)):
+            message = f"prover {r.prover}, trust {r.trust} is not how it is shown: {o.prover}, {o.trust}"
+            out.append(Finding(file, step, rest, r.name, "mismatch", message))
+        elif o.model and r.model not in data.models:
+            message = f"the model of its hypotheses, {o.model[:16]}…, is not recorded"
+            out.append(Finding(file, step, rest, r.name, "missing", message))
+        elif r.model != o.model:
+            message = f"the model {r.model[:16]}… is not what the file has under that name"
             out.append(Finding(file, step, rest, r.name, "mismatch", message))
     for name in sorted({r.statement for r in data.obligations} ^ set(data.statements)):
         message = f"statement {name[:16]}… has no text, or no obligation uses it"

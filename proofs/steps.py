@@ -77,7 +77,9 @@ def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) ->
     if loose:
         raise ledger.refuse(f"{step.rule}/variables", f"{sorted(loose)} are not bound here", "disproved")
     scope = scope_at(ledger, program, d, step.path)
-    RULES[step.rule](Equality(ledger), program, step.before, step.after, scope)
+    equality = Equality(ledger)
+    equality.reachable(f"{step.rule}/reachable", scope)
+    RULES[step.rule](equality, program, step.before, step.after, scope)
     if step.rule == "finite":
         if step.path:
             raise ledger.refuse("finite/whole", "only a whole definition can be remembered as finite", "disproved")

@@ -1,7 +1,9 @@
-"""Index arithmetic stays within 64-bit integers: every intermediate of every index, for all declared sizes.
+"""Index arithmetic stays within 64-bit (or 32-bit) integers: every intermediate of every index, for all declared sizes.
 
 Bounds are exact integers: |c·x| <= |c|·max|x|, |x + y| <= max|x| + max|y|. An array offset is computed in Horner form from
 in-bounds indices of an array of at most 2^62 elements (checked when it is called), so its intermediates are below that.
+A kernel of 32-bit indices is for sizes up to 2^28, so that seven may be added, and arrays of fewer than 2^31 elements
+(both checked when it is called).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from tang_verified.semantics.program import Size
 from tang_verified.semantics.terms import Axis, Const, Fold, Op, Read, Term, Var, children
 
 LIMIT = 2**62
+NARROW, NARROW_SIZE = 2**31 - 1, 2**28
 
 
 @dataclass(frozen=True)
@@ -21,13 +24,15 @@ class Ranges:
     """The largest absolute value of each bound variable."""
 
     bounds: dict[str, int]
+    most: int = LIMIT
 
     @staticmethod
-    def of(sizes: Sequence[Size]) -> Ranges:
-        return Ranges({size.name: size.high for size in sizes})
+    def of(sizes: Sequence[Size], bits: int = 64) -> Ranges:
+        most, size = (LIMIT, LIMIT) if bits == 64 else (NARROW, NARROW_SIZE)
+        return Ranges({s.name: min(s.high, size) for s in sizes}, most)
 
     def over(self, ledger: Ledger, axis: Axis) -> Ranges:
-        return Ranges({**self.bounds, axis.name: self.limit(ledger, axis.extent)})
+        return Ranges({**self.bounds, axis.name: self.limit(ledger, axis.extent)}, self.most)
 
     def all_over(self, ledger: Ledger, axes: Sequence[Axis]) -> Ranges:
         ranges = self
@@ -36,7 +41,7 @@ class Ranges:
         return ranges
 
     def bind(self, names: Sequence[str]) -> Ranges:
-        return Ranges({**self.bounds, **{name: self.bounds.get(name, LIMIT) for name in names}})
+        return Ranges({**self.bounds, **{name: self.bounds.get(name, LIMIT) for name in names}}, self.most)
 
     def fits_int32(self, ledger: Ledger, value: Term, narrow: set[str]) -> None:
         """A value kept in an int32 buffer: int32 data as they are, or index arithmetic within 31 bits."""
@@ -50,10 +55,11 @@ class Ranges:
                 raise ledger.refuse("width/int32", "an int32 buffer may be given more than 31 bits", "disproved")
 
     def limit(self, ledger: Ledger, term: Term) -> int:
-        """A bound on |term| and on all its int subterms; refuses what may pass 2^62."""
+        """A bound on |term| and on all its int subterms; refuses what may pass 2^62 (or 2^31 - 1)."""
         bound = self._bound(ledger, term)
-        if bound > LIMIT:
-            raise ledger.refuse("width/int64", f"an index may reach {bound}, beyond 2^62", "disproved")
+        if bound > self.most and not isinstance(term, Read):  # an element of an array fits in its own width
+            bits = 64 if self.most == LIMIT else 32
+            raise ledger.refuse(f"width/int{bits}", f"an index may reach {bound}, beyond {self.most}", "disproved")
         return bound
 
     def _bound(self, ledger: Ledger, term: Term) -> int:
@@ -68,6 +74,8 @@ class Ranges:
                 return self.limit(ledger, a) * self.limit(ledger, b)
             case Op("neg" | "abs", (a,)):
                 return self.limit(ledger, a)
+            case Op("floordiv", (a, Const(c))) if isinstance(c, int) and c > 0:
+                return self.limit(ledger, a) // c + 1
             case Op("floordiv", (a, b)):
                 return max(self.limit(ledger, a) + 1, 0 * self.limit(ledger, b))
             case Op("mod", (a, b)):

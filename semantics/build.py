@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tang_verified.semantics.terms import FALSE, TRUE, Const, Op, Term, Var, children, rebuild, sort_of
+from tang_verified.semantics.terms import FALSE, TRUE, Const, Op, Term, Var, children, once, rebuild, sort_of
 
 Linear = tuple[tuple[tuple[Term, int], ...], int]  # Σ coefficient·atom + constant
 
@@ -63,23 +63,15 @@ def from_linear(parts: dict[Term, int], constant: int) -> Term:
     return out if constant == 0 else Op("add", (out, Const(constant)))
 
 
+@once("_canonical")
 def canonical(term: Term) -> Term:
     """Put every int subterm into canonical linear form and fold constants in int // and %, comparisons and booleans.
 
     Real operations are left as they are. Integer identities only: valid for all values.
     """
-    return _canonical(term, {})
-
-
-def _canonical(term: Term, memo: dict[Term, Term]) -> Term:
-    if term in memo:
-        return memo[term]
     parts = children(term)
-    fresh = tuple(_canonical(part, memo) for part in parts)
-    node = term if all(a is b for a, b in zip(fresh, parts, strict=True)) else rebuild(term, fresh)
-    result = _canonical_node(node)
-    memo[term] = result
-    return result
+    fresh = tuple(map(canonical, parts))
+    return _canonical_node(term if all(a is b for a, b in zip(fresh, parts, strict=True)) else rebuild(term, fresh))
 
 
 def _canonical_node(node: Term) -> Term:

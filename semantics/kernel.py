@@ -12,18 +12,35 @@ value may hold folds with axes of their own. So each statement has an iteration 
 and access relations, all isl, and a scalar meaning that Z3 reads. Nothing else moves data.
 
 Kinds of a loop or axis say how it runs and change no meaning: "grid" (parallel instances: CPU threads, GPU blocks),
-"thread" (parallel lanes of a block with barriers between statements), "seq", "unroll" (copied out by the printer, so
-that register buffers get constant indices), "lane" (SIMD lanes; extent a small constant; innermost).
+"thread" (the threads of a block; axes of an assignment only, so that control flow is the same for all), "seq", "unroll"
+(copied out by the printer, so that register buffers get constant indices), "lane" (SIMD lanes; a small constant).
 
 How an Assign with folds runs: seq axes outermost in order; inside them, for each fold in the value, its fold axes in
 order around the unroll and lane axes (accumulators in registers, one per unroll × lane cell); then the value itself.
 A fold axis of kind "lane" keeps one partial state per lane and combines them at the end.
 
-Claims (`Carried.value`, `Assign.claim`, `Alloc.claim`) are witnesses. The checker proves each; printers ignore them.
+Threads of a block (a kernel whose machine has more than one):
 
-Room for later: a buffer's scope names where it lives; a copy that is asynchronous, a wait and a barrier are statements
-of this same list (they change the order relation, not the values), and a matrix unit is an attribute of an assignment
-whose fold it computes. Each enters together with its obligation, not before.
+    alloc s[16, 64] : shared                           # one for the block
+    alloc acc[16, 16, 4, 4] : register of 2            # cell [y, x, …] belongs to thread 16 y + x, which alone may touch it
+    s[y, 16 u + x] := …        for y < 16 [thread], x < 16 [thread], u < 4 [unroll]
+    barrier
+    acc[y, x, r, c] := acc[y, x, r, c] + Σ_k s[…] …    for y, x [thread], r, c [unroll]
+
+The thread axes of a statement number its threads row by row; threads beyond their product do nothing. Statements of one
+thread run in order; what different threads do to one cell of a shared buffer is ordered by barriers alone. A fold axis of
+kind "thread" runs over the lanes of a subgroup (the statement's last thread axis): lane l computes the element l, and
+every lane gets the result.
+
+An axis of kind "lane" of such a statement is a vector of one thread: a plain copy of neighbours, both ends aligned to the
+vector (every array and buffer begins at a multiple of 16 bytes).
+
+An *asynchronous* assignment to a shared buffer is issued where it stands and done when a `Wait` says so: `Commit` closes
+a group of those issued, `Wait(keep)` waits until at most `keep` of the thread's groups are pending.
+
+A *unit* (semantics/units.py) computes an assignment for all lanes of a subgroup at once; it says which lane holds what.
+
+Claims (`Carried.value`, `Assign.claim`, `Alloc.claim`) are witnesses. The checker proves each; printers ignore them.
 """
 
 from __future__ import annotations
@@ -40,20 +57,26 @@ Scope: TypeAlias = Literal["register", "thread", "shared", "global"]
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Scratch storage. `thread` scope is private to one grid instance; `register` extents are constants."""
+    """Scratch storage. `thread` scope is private to one grid instance; `register` extents are constants.
+
+    `owners`: how many leading axes number the thread that a cell belongs to (0: no cell is any thread's own).
+    """
 
     name: str
     dtype: DType
     shape: tuple[Term, ...]
     scope: Scope
+    owners: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a buffer holds: buffer[index] = value, for every cell. `index` are names free in `value`."""
+    """What a buffer holds: buffer[index] = value, for every cell `where` (the others are undefined). `index` are names
+    free in both."""
 
     index: tuple[str, ...]
     value: Term
+    where: Term = TRUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +120,8 @@ class Loop:
 @dataclass(frozen=True, slots=True)
 class Assign:
     """target[index] := value for all `loops` where `guard`. Fold axes in `value` take their kinds from `fold_kinds`
-    (absent: "seq"). `claim` restates the whole target's content after the statement in terms of its own index."""
+    (absent: "seq"). `claim` restates the whole target's content after the statement in terms of its own index.
+    `asynchronous`: a copy that is done at a `Wait`. `unit`: what computes it ("": the threads)."""
 
     loops: tuple[Loop, ...]
     target: str
@@ -106,9 +130,39 @@ class Assign:
     guard: Term = TRUE
     fold_kinds: tuple[tuple[str, Kind], ...] = ()
     claim: Claim | None = None
+    asynchronous: bool = False
+    unit: str = ""
 
 
-Stmt: TypeAlias = Alloc | For | Assign
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """No thread of the block goes on before all are here; what they wrote to shared buffers is then seen by all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Each thread's asynchronous copies since its last `Commit` become its next group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Each thread waits until at most `keep` of its groups, the last ones, are pending."""
+
+    keep: int
+
+
+Stmt: TypeAlias = Alloc | For | Assign | Barrier | Commit | Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the kernel asks of the machine: threads of a block, lanes of a subgroup that it relies on (0: none), bytes of
+    shared memory, and the width of index arithmetic (32: for sizes up to 2^28 and arrays of fewer than 2^31 elements)."""
+
+    threads: int = 1
+    subgroup: int = 0
+    shared_bytes: int = 0
+    index_bits: int = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +175,4 @@ class Kernel:
     outputs: tuple[str, ...]
     body: tuple[Stmt, ...]
     notes: tuple[str, ...] = field(default=())
+    machine: Machine = Machine()

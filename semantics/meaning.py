@@ -17,7 +17,7 @@ from typing import Any
 import z3
 
 from tang_verified.semantics.build import canonical
-from tang_verified.semantics.polynomial import difference_size, normal
+from tang_verified.semantics.polynomial import Normal
 from tang_verified.semantics.smtlib import declaration
 from tang_verified.semantics.terms import Const, Fold, Op, Read, Sort, Sym, Term, Var, alpha, free_vars, sort_of
 
@@ -168,7 +168,8 @@ class Encoder:
     known: Callable[[Fold], Kind] = lambda fold: (False,) * 5
     finite: frozenset[str] = frozenset()  # tensors whose elements are finite: the program's inputs
     axioms_used: dict[str, None] = field(default_factory=dict)
-    calls: dict[str, dict[str, Any]] = field(default_factory=dict)  # function name -> argument text -> argument
+    calls: dict[str, dict[int, Any]] = field(default_factory=dict)  # function name -> Z3's number of an argument -> it
+    polynomials: Normal = field(default_factory=Normal)
     folds: dict[Term, str] = field(default_factory=dict)
     memo: dict[Term, Any] = field(default_factory=dict)
     shape: list[Any] = field(default_factory=list)  # what holds of uninterpreted extended reals: one flag at most
@@ -177,7 +178,8 @@ class Encoder:
     def symbol(self, name: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
         """The uninterpreted constant, or function applied to `arguments`, of that name."""
         sorts = tuple(argument.sort() for argument in arguments)
-        self.symbols.setdefault(name, declaration(name, sorts, result))
+        if name not in self.symbols:
+            self.symbols[name] = declaration(name, sorts, result)
         return z3.Function(name, *sorts, result)(*arguments) if sorts else z3.Const(name, result)
 
     def encode(self, term: Term) -> Any:
@@ -337,7 +339,7 @@ class Encoder:
 
     def inverse(self, value: Any) -> Any:
         """1 / value: a function with one axiom, which both solvers take to better than to their own division."""
-        value = normal(value)
+        value = self.polynomials.expression(value)
         if z3.is_rational_value(value) and value.as_fraction() != 0:
             return z3.RealVal(1 / value.as_fraction())
         return self._call("inverse", (value,))
@@ -371,9 +373,9 @@ class Encoder:
         return pick(x.nan, NAN, ends)
 
     def _call(self, name: str, values: Sequence[Any]) -> Any:
-        values = [normal(v) for v in values]
+        values = [self.polynomials.expression(v) for v in values]
         if len(values) == 1:
-            self.calls.setdefault(name, {})[values[0].sexpr()] = values[0]
+            self.calls.setdefault(name, {})[values[0].get_id()] = values[0]
         return self.symbol(f"fn.{name}", z3.RealSort(), values)  # `exp` alone is a theory symbol of cvc5
 
     def axioms(self) -> list[Any]:
@@ -403,7 +405,7 @@ class Encoder:
                 use("exp/monotone", z3.Implies(x < y, exp(x) < exp(y)), z3.Implies(y < x, exp(y) < exp(x)))
             use("exp/sum", z3.Implies(x + y == 0, exp(x) * exp(y) == 1))
             for z in points:
-                if _may_sum(x, y, z):
+                if self.polynomials.difference_size(x + y, z) <= 3:  # written out, one comparison of values, or zero
                     use("exp/sum", z3.Implies(x + y == z, exp(x) * exp(y) == exp(z)))
         for x in calls.get("sqrt", {}).values():
             root = function("sqrt")(x)
@@ -418,8 +420,3 @@ class Encoder:
             for x in calls.get(name, {}).values():
                 use(f"{name}/range", f(x) > -1, f(x) < 1, f(-x) == -f(x))
         return out
-
-
-def _may_sum(x: Any, y: Any, z: Any) -> bool:
-    """Whether x + y = z is worth an instance: the difference, written out, is one comparison of values or is zero."""
-    return difference_size(x + y, z) <= 3

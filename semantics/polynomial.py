@@ -15,24 +15,20 @@ Polynomial: TypeAlias = dict[tuple[str, ...], Fraction]  # sorted spellings of t
 LIMIT = 64  # a product that would have more terms is left as it is
 
 
-def normal(value: Any) -> Any:
-    """The same value, sums and products written out in a fixed order."""
-    return _Normal().expression(value)
+class Normal:
+    """Normal forms; each expression is written out once."""
 
-
-def difference_size(a: Any, b: Any) -> int:
-    """How many terms a - b has when written out."""
-    form = _Normal()
-    return len(_sum(form.polynomial(a), form.polynomial(b), Fraction(-1)))
-
-
-class _Normal:
     def __init__(self) -> None:
         self.atoms: dict[str, Any] = {}
         self.known: dict[int, Polynomial] = {}  # by Z3's number of the expression, alive while `kept` holds it
         self.kept: list[Any] = []
 
+    def difference_size(self, a: Any, b: Any) -> int:
+        """How many terms a - b has when written out."""
+        return len(_sum(self.polynomial(a), self.polynomial(b), Fraction(-1)))
+
     def expression(self, value: Any) -> Any:
+        """The same value, sums and products written out in a fixed order."""
         polynomial = self.polynomial(value)
         out = None
         for factors in sorted(polynomial, key=lambda f: (len(f), f)):

@@ -14,7 +14,23 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar, get_args
 
-from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, For, Kernel, Kind, Loop, Scope, Stmt
+from tang_verified.semantics.kernel import (
+    Alloc,
+    Assign,
+    Barrier,
+    Buffer,
+    Carried,
+    Claim,
+    Commit,
+    For,
+    Kernel,
+    Kind,
+    Loop,
+    Machine,
+    Scope,
+    Stmt,
+    Wait,
+)  # fmt: skip
 from tang_verified.semantics.program import Def, DType, Program, Size, Tensor
 from tang_verified.semantics.terms import (
     INFINITIES,
@@ -99,29 +115,38 @@ class Encoder:
 
     def kernel(self, kernel: Kernel) -> dict[str, Any]:
         """Without its program, which whoever reads it must supply."""
+        m = kernel.machine
         return {
             "name": kernel.name,
             "reads": list(kernel.reads),
             "outputs": list(kernel.outputs),
             "body": [self.statement(s) for s in kernel.body],
             "notes": list(kernel.notes),
+            "machine": [m.threads, m.subgroup, m.shared_bytes, m.index_bits],
         }
 
     def claim(self, claim: Claim | None) -> list[Any] | None:
-        return None if claim is None else [list(claim.index), self.term(claim.value)]
+        return None if claim is None else [list(claim.index), self.term(claim.value), self.term(claim.where)]
 
     def statement(self, statement: Stmt) -> list[Any]:
         match statement:
-            case Alloc(Buffer(name, dtype, shape, scope), claim):
-                return ["alloc", name, dtype, self.terms(shape), scope, self.claim(claim)]
+            case Alloc(Buffer(name, dtype, shape, scope, owners), claim):
+                return ["alloc", name, dtype, self.terms(shape), scope, owners, self.claim(claim)]
             case For(axis, kind, body, carried):
                 kept = [[c.buffer, self.claim(c.claim)] for c in carried]
                 return ["for", self.axis(axis), kind, [self.statement(s) for s in body], kept]
-            case Assign(loops, target, index, value, guard, fold_kinds, claim):
+            case Assign(loops, target, index, value, guard, fold_kinds, claim, asynchronous, unit):
                 return [
                     "assign", [[self.axis(loop.axis), loop.kind] for loop in loops], target, self.terms(index),
                     self.term(value), self.term(guard), [list(pair) for pair in fold_kinds], self.claim(claim),
+                    asynchronous, unit,
                 ]  # fmt: skip
+            case Barrier():
+                return ["barrier"]
+            case Commit():
+                return ["commit"]
+            case Wait(keep):
+                return ["wait", keep]
         raise TypeError(f"no data for {type(statement).__name__}")
 
 
@@ -294,11 +319,12 @@ class Decoder:
         return tuple(identifier(name, what) for name in items(data, what))
 
     def kernel(self, data: Any, program: Program, what: str) -> Kernel:
-        d = fields(data, ("name", "reads", "outputs", "body", "notes"), what)
+        d = fields(data, ("name", "reads", "outputs", "body", "notes", "machine"), what)
+        machine = Machine(*(whole(n, f"{what}.machine") for n in items(d["machine"], f"{what}.machine", 4)))
         return Kernel(
             identifier(d["name"], f"{what}.name"), program, self.names(d["reads"], f"{what}.reads"),
             self.names(d["outputs"], f"{what}.outputs"), self.block(d["body"], f"{what}.body"),
-            tuple(text(note, f"{what}.notes") for note in items(d["notes"], f"{what}.notes")),
+            tuple(text(note, f"{what}.notes") for note in items(d["notes"], f"{what}.notes")), machine,
         )  # fmt: skip
 
     def block(self, data: Any, what: str) -> tuple[Stmt, ...]:
@@ -307,17 +333,17 @@ class Decoder:
     def claim(self, data: Any, what: str) -> Claim | None:
         if data is None:
             return None
-        index, value = items(data, what, 2)
-        return Claim(self.names(index, what), self.term(value, what))
+        index, value, where = items(data, what, 3)
+        return Claim(self.names(index, what), self.term(value, what), self.term(where, what))
 
     def statement(self, data: Any, what: str) -> Stmt:
         entry = items(data, what)
         kind = one_of(entry[0] if entry else None, tuple(STATEMENTS), what)
         items(entry, what, STATEMENTS[kind])
         if kind == "alloc":
-            _, name, dtype, shape, scope, claim = entry
+            _, name, dtype, shape, scope, owners, claim = entry
             known = one_of(dtype, get_args(DType), what), self.terms(shape, what), one_of(scope, get_args(Scope), what)
-            return Alloc(Buffer(identifier(name, what), *known), self.claim(claim, what))
+            return Alloc(Buffer(identifier(name, what), *known, whole(owners, what)), self.claim(claim, what))
         if kind == "for":
             _, axis, run, body, carried = entry
             kept = []
@@ -328,19 +354,25 @@ class Decoder:
                     raise BadData(f"{what}: a carried buffer needs its claim")
                 kept.append(Carried(identifier(buffer, what), held))
             return For(self.axis(axis, what), one_of(run, get_args(Kind), what), self.block(body, what), tuple(kept))
-        _, loops, target, index, value, guard, fold_kinds, claim = entry
+        if kind == "barrier":
+            return Barrier()
+        if kind == "commit":
+            return Commit()
+        if kind == "wait":
+            return Wait(whole(entry[1], what))
+        _, loops, target, index, value, guard, fold_kinds, claim, asynchronous, unit = entry
         own = [items(loop, what, 2) for loop in items(loops, what)]
         kinds = [items(pair, what, 2) for pair in items(fold_kinds, what)]
         return Assign(
             tuple(Loop(self.axis(axis, what), one_of(run, get_args(Kind), what)) for axis, run in own),
             identifier(target, what), self.terms(index, what), self.term(value, what), self.term(guard, what),
             tuple((identifier(name, what), one_of(run, get_args(Kind), what)) for name, run in kinds),
-            self.claim(claim, what),
+            self.claim(claim, what), _is(asynchronous, bool, what), text(unit, what),
         )  # fmt: skip
 
 
 ARITY = {"var": 2, "sym": 3, "bool": 2, "int": 2, "real": 2, "op": 3, "read": 4, "monoid": 5, "fold": 6}
-STATEMENTS = {"alloc": 6, "for": 5, "assign": 8}
+STATEMENTS = {"alloc": 7, "for": 5, "assign": 10, "barrier": 1, "commit": 1, "wait": 2}
 
 
 def rational(data: Any, what: str) -> Fraction | str:

@@ -91,10 +91,10 @@ class Writer:
                 raise NotAffine(f"no affine condition: {type(term).__name__} {getattr(term, 'name', '')}")
 
 
-def is_affine(condition: Term) -> bool:
-    """Whether a condition is a Boolean combination of quasi-affine comparisons."""
+def is_affine(condition: Term, *, opaque: bool = False) -> bool:
+    """Whether a condition is a Boolean combination of quasi-affine comparisons (of opaque integers too, if asked)."""
     try:
-        Writer(opaque=False).condition(condition)
+        Writer(opaque=opaque).condition(condition)
     except NotAffine:
         return False
     return True
@@ -110,6 +110,11 @@ def _usable(facts: Iterable[Term], writer: Writer) -> list[str]:
         except NotAffine:
             writer.names = before
     return out
+
+
+def usable(facts: Iterable[Term]) -> list[Term]:
+    """The facts that `implies` does not leave out."""
+    return [fact for fact in facts if is_affine(fact, opaque=True)]
 
 
 def implies(facts: Sequence[Term], goal: Term) -> bool:

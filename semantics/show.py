@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tang_verified.semantics.kernel import Alloc, Assign, For, Kernel, Stmt
+from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Commit, For, Kernel, Stmt, Wait
 from tang_verified.semantics.program import Program
 from tang_verified.semantics.terms import (
     ADD,
@@ -55,6 +55,12 @@ def show(term: Term, level: int = 0) -> str:
             return f"({text})" if level > 0 else text
         case Op("real" | "int", (a,)):
             return show(a, level)
+        case Op("add", (a, b)) if (opposite := _opposite(b)) is not None:
+            return show(Op("sub", (a, opposite)), level)
+        case Op("add", (a, b)) if (opposite := _opposite(a)) is not None:  # canonical order puts −1·i before n
+            return show(Op("sub", (b, opposite)), level)
+        case Op("mul", (Const(int(-1)), a)):
+            return show(Op("neg", (a,)), level)
         case Op(name, (a, b)) if name in INFIX:
             sign, own = INFIX[name]
             text = f"{show(a, own)} {sign} {show(b, own + 1)}"
@@ -62,6 +68,17 @@ def show(term: Term, level: int = 0) -> str:
         case Op(name, args):
             return f"{name}({', '.join(show(a) for a in args)})"
     raise TypeError(f"cannot show {type(term).__name__}")
+
+
+def _opposite(term: Term) -> Term | None:
+    """n for the integers −1 · n and -n: what is subtracted where the term is added. Reals are shown as they stand."""
+    match term:
+        case Const(int() as value) if value < 0 and not isinstance(value, bool):
+            return Const(-value)
+        case Op("mul", (Const(int() as value), a)) if value < 0:
+            return a if value == -1 else Op("mul", (Const(-value), a))
+        case _:
+            return None
 
 
 def _constant(value: int | bool | Fraction | str) -> str:
@@ -109,7 +126,12 @@ def _statements(body: tuple[Stmt, ...], depth: int, out: list[str]) -> None:
         match statement:
             case Alloc(buffer, _):
                 shape = ", ".join(show(e) for e in buffer.shape)
-                out.append(f"{pad}alloc {buffer.name}[{shape}] : {buffer.dtype} {buffer.scope}")
+                owners = f" of {buffer.owners}" if buffer.owners else ""
+                out.append(f"{pad}alloc {buffer.name}[{shape}] : {buffer.dtype} {buffer.scope}{owners}")
+            case Barrier() | Commit():
+                out.append(pad + type(statement).__name__.lower())
+            case Wait(keep):
+                out.append(f"{pad}wait {keep}")
             case For(axis, kind, inner, carried):
                 kept = f"  carrying {', '.join(c.buffer for c in carried)}" if carried else ""
                 out.append(f"{pad}for {axis.name} < {show(axis.extent)} [{kind}]{kept}:")
@@ -118,4 +140,5 @@ def _statements(body: tuple[Stmt, ...], depth: int, out: list[str]) -> None:
                 loops = ", ".join(f"{loop.axis.name}<{show(loop.axis.extent)} {loop.kind}" for loop in statement.loops)
                 guard = "" if statement.guard == TRUE else f"  if {show(statement.guard)}"
                 index = ", ".join(show(i) for i in statement.index)
-                out.append(f"{pad}{statement.target}[{index}] := {show(statement.value)}{guard}   ({loops})")
+                how = f"  by {statement.unit}" if statement.unit else "  asynchronously" if statement.asynchronous else ""
+                out.append(f"{pad}{statement.target}[{index}] := {show(statement.value)}{guard}   ({loops}){how}")

@@ -9,10 +9,13 @@ Nodes are frozen data. Constructors check, they never simplify; `build.py` holds
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from functools import wraps
+from typing import Literal, TypeAlias, TypeVar
 
+Answer = TypeVar("Answer")
 Sort: TypeAlias = Literal["int", "bool", "real"]
 INFINITIES = ("inf", "-inf", "nan")
 
@@ -58,9 +61,9 @@ class IllFormed(ValueError):
 
 
 class Node:
-    """A frozen term that remembers its hash, so that shared subterms are hashed once."""
+    """A frozen term that remembers what was asked of it before, so that shared subterms are walked once."""
 
-    __slots__ = ("_hash",)
+    __slots__ = ("_alpha", "_canonical", "_free", "_hash", "_reads", "_sort", "_sound")
     _hash: int
 
     def __hash__(self) -> int:
@@ -71,6 +74,25 @@ class Node:
             value = hash((type(self).__name__, fields))
             object.__setattr__(self, "_hash", value)
             return value
+
+
+def once(slot: str) -> Callable[[Callable[[Term], Answer]], Callable[[Term], Answer]]:
+    """A function of a term alone is asked once a node, which remembers the answer in a slot (None: the node itself)."""
+
+    def remembering(function: Callable[[Term], Answer]) -> Callable[[Term], Answer]:
+        @wraps(function)
+        def ask(term: Term) -> Answer:
+            try:
+                found = getattr(term, slot)
+            except AttributeError:
+                found = function(term)
+                if isinstance(term, Node):
+                    object.__setattr__(term, slot, None if found is term else found)
+            return term if found is None else found  # type: ignore[return-value]
+
+        return ask
+
+    return remembering
 
 
 @dataclass(frozen=True, slots=True, eq=True)
@@ -212,6 +234,7 @@ ALL = _binary("all", "and", "bool", TRUE)
 # Integer max and min have no identity: the tracer folds (is there any, the extreme so far) instead.
 
 
+@once("_sort")
 def sort_of(term: Term) -> Sort:
     """The sort of a term; raises `IllFormed` where an operation's arguments have the wrong sorts."""
     match term:
@@ -267,30 +290,22 @@ def rebuild(term: Term, parts: tuple[Term, ...]) -> Term:
             return term
 
 
+@once("_free")
 def free_vars(term: Term) -> frozenset[str]:
     """Names of the integer variables that occur free."""
-    return _free(term, {})
-
-
-def _free(term: Term, memo: dict[Term, frozenset[str]]) -> frozenset[str]:
-    if term in memo:
-        return memo[term]
     if isinstance(term, Var):
-        found = frozenset((term.name,))
-    elif isinstance(term, Fold):
-        found = frozenset()
-        bound: frozenset[str] = frozenset()
-        for axis in term.axes:  # an extent may use the axes to its left
-            found |= _free(axis.extent, memo) - bound
-            bound |= {axis.name}
-        for part in (term.guard, *term.body):
-            found |= _free(part, memo) - bound
-    else:
-        found = frozenset().union(*(_free(part, memo) for part in children(term)))
-    memo[term] = found
-    return found
+        return frozenset((term.name,))
+    if not isinstance(term, Fold):
+        return frozenset().union(*map(free_vars, children(term)))
+    found: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
+    for axis in term.axes:  # an extent may use the axes to its left
+        found |= free_vars(axis.extent) - bound
+        bound |= {axis.name}
+    return found.union(*(free_vars(part) - bound for part in (term.guard, *term.body)))
 
 
+@once("_reads")
 def reads(term: Term) -> tuple[Read, ...]:
     """Every Read in the term, in order of first occurrence, bound ones included."""
     out: dict[Read, None] = {}
@@ -334,14 +349,14 @@ def substitute(term: Term, values: dict[str, Term]) -> Term:
 
 
 def _substitute(term: Term, values: dict[str, Term], incoming: frozenset[str], memo: dict[Term, Term]) -> Term:
-    if not values:
+    if values.keys().isdisjoint(free_vars(term)):
         return term
     if term in memo:
         return memo[term]
     if isinstance(term, Var):
         result: Term = values.get(term.name, term)
     elif isinstance(term, Fold):
-        result = _substitute_fold(term, values, incoming)
+        result = _substitute_fold(term, values, incoming, memo)
     else:
         parts = children(term)
         fresh = tuple(_substitute(part, values, incoming, memo) for part in parts)
@@ -350,11 +365,12 @@ def _substitute(term: Term, values: dict[str, Term], incoming: frozenset[str], m
     return result
 
 
-def _substitute_fold(term: Fold, values: dict[str, Term], incoming: frozenset[str]) -> Fold:
+def _substitute_fold(term: Fold, values: dict[str, Term], incoming: frozenset[str], outer: dict[Term, Term]) -> Fold:
+    names = {axis.name for axis in term.axes}
+    if names.isdisjoint(values) and names.isdisjoint(incoming):  # no name is hidden or captured: inside it is as outside
+        return rebuild(term, tuple(_substitute(part, values, incoming, outer) for part in children(term)))  # type: ignore[return-value]
     live = free_vars(term)
     inner = {name: value for name, value in values.items() if name in live}
-    if not inner:
-        return term
     taken = incoming | live | {axis.name for axis in term.axes}
     axes: list[Axis] = []
     for axis in term.axes:
@@ -390,13 +406,18 @@ def replace_reads(term: Term, tensor: str, value: object) -> Term:
     if not callable(value):
         raise TypeError("value must be callable")
 
+    outside = free_vars(value(tuple(ZERO for _ in range(32))))  # names that the definition itself mentions
+    memo: dict[Term, Term] = {}
+
     def walk(node: Term) -> Term:
+        if node not in memo:
+            memo[node] = anew(node)
+        return memo[node]
+
+    def anew(node: Term) -> Term:
+        if isinstance(node, Fold) and any(axis.name in outside for axis in node.axes):
+            node = rename_apart(node, outside)
         parts = children(node)
-        if isinstance(node, Fold):
-            outside = free_vars(value(tuple(ZERO for _ in range(32))))  # names that the definition itself mentions
-            if any(axis.name in outside for axis in node.axes):
-                node = rename_apart(node, outside)
-                parts = children(node)
         fresh = tuple(walk(part) for part in parts)
         if isinstance(node, Read) and node.tensor == tensor:
             return value(fresh)  # type: ignore[no-any-return]
@@ -423,6 +444,7 @@ def rename_apart(fold: Fold, avoid: frozenset[str]) -> Fold:
     )
 
 
+@once("_alpha")
 def alpha(term: Term) -> Term:
     """The same term with bound axes named by depth (`.0`, `.1`, …): alpha-equivalent terms become equal."""
 

@@ -50,6 +50,9 @@ class _Checker:
         self.known: dict[Term | Monoid, Sort] = {}
 
     def sort(self, term: Term) -> Sort:
+        """A term that stands in no monoid remembers that it was found well formed: that does not depend on the place."""
+        if self.symbols is None:
+            return _outside(term, self)
         if term not in self.known:
             self.known[term] = self._sort(term)
         return self.known[term]
@@ -114,6 +117,14 @@ class _Checker:
         if [inner.sort(part) for part in monoid.combine] != fields:
             raise IllFormed(f"{place}: combine does not give the sorts of its fields")
         return fields
+
+
+def _outside(term: Term, checker: _Checker) -> Sort:
+    have: Sort | None = getattr(term, "_sound", None)
+    if have is None:
+        have = checker._sort(term)
+        object.__setattr__(term, "_sound", have)
+    return have
 
 
 def check_extent(extent: Term, where: str) -> None:

@@ -1,7 +1,8 @@
-"""Everything a certificate rests on that it does not prove: axioms, outside theorems, conventions, provers."""
+"""Everything that a kernel's results rest on and its certificate does not prove: from axioms to the C compiler."""
 
 from __future__ import annotations
 
+from tang_verified.believed import believed
 from tang_verified.proofs.certificate import CertificateData
 
 SOURCES = {  # axiom's family -> where it comes from
@@ -36,6 +37,8 @@ def assumptions(data: CertificateData) -> str:
     out.append(f"  {BOUNDS}")
     if data.kernels:
         out.append("  execution: statement by statement, a buffer's content is the value last assigned; loops by induction")
+    out.append("arithmetic of the printed texts (stated by their language, not proved; the equalities are over the reals)")
+    out += [f"  {text}" for text in data.arithmetic] or ["  none: no text is named"]
     out.append("conventions")
     out += [f"  {text}" for text in data.conventions]
     for size in data.traced.sizes:
@@ -44,7 +47,9 @@ def assumptions(data: CertificateData) -> str:
     used = sorted({part for record in data.obligations for part in record.prover.split("+")})
     packages = {"isl": "islpy", "z3": "z3-solver", "cvc5": "cvc5"}
     out += [f"  {name} ({packages[name]} {data.provers.get(packages[name], '?')})" for name in used if name in packages]
-    out.append("  structure: terms compared by the checker itself")
+    out.append("  structure: terms compared by the checker itself; model: hypotheses evaluated by it")
+    out.append("outside the proofs")
+    out += [f"  {text}" for text in believed()]
     return "\n".join(out)
 
 

@@ -38,8 +38,8 @@ def main() -> None:
 
     \b
     tang-verified demo                      the main job, end to end, in under a minute
-    tang-verified compile examples/attention.py:causal --out build
-    tang-verified audit build/              prove again every certificate in a folder
+    tang-verified compile examples/attention.py:causal --out kernels
+    tang-verified audit kernels/            prove again every certificate in a folder
     tang-verified explain attn.cert.json    read the derivation, step by step
     tang-verified doctor                    what this machine has, and how to get the rest
     """
@@ -66,7 +66,7 @@ def demo(context: click.Context, out: Path) -> None:
 @main.command("compile")
 @click.argument("target", metavar="FILE.py:FUNCTION")
 @click.option("--backend", default="c", show_default=True, help="Comma-separated targets.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("build"), show_default=True)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("kernels"), show_default=True)
 @click.option("--spec", "specs", multiple=True, metavar="'NAME=SHAPE [DTYPE]'",
               help="An argument's shape; wins over annotations.")  # fmt: skip
 @click.option("--name", help="Name of the files; the function's name by default.")
@@ -79,7 +79,7 @@ def compile_(target: str, backend: str, out: Path, specs: tuple[str, ...], name:
     Specs come from annotations (q: tv.spec("n d")) or from --spec. Exit codes: 0, 1 (refused), 2 (bad call).
 
     \b
-    tang-verified compile examples/attention.py:causal --out build
+    tang-verified compile examples/attention.py:causal --out kernels
     tang-verified compile model.py:scores --spec 'q=n 64 float16' --spec 'k=m 64 float16'
     """
     from rich.console import Console
@@ -94,7 +94,8 @@ def compile_(target: str, backend: str, out: Path, specs: tuple[str, ...], name:
         given = read_specs(specs)
     except TangError as problem:
         raise click.UsageError(str(problem)) from None
-    for one in backend.split(","):
+    backends = list(dict.fromkeys(backend.split(",")))
+    for one in backends:
         try:
             with console.status(f"{target}: tracing, rewriting, proving, printing for {one} …"):
                 kernel = compile(function, backend=one, name=name, empty=empty, **given)
@@ -103,7 +104,7 @@ def compile_(target: str, backend: str, out: Path, specs: tuple[str, ...], name:
             sys.exit(1)
         except (TangError, ValueError) as problem:
             raise click.UsageError(str(problem)) from None
-        for path in kernel.save(out):
+        for path in kernel.save(out, beside=len(backends) > 1):
             click.echo(str(path))
         if not quiet:
             spent = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in kernel.timings.stages.items())
@@ -131,7 +132,7 @@ def audit(context: click.Context, paths: tuple[Path, ...], solver: Any, form: st
 
     \b
     tang-verified audit attn.cert.json
-    tang-verified audit --solver both --format sarif build/ > audit.sarif
+    tang-verified audit --solver both --format sarif kernels/ > audit.sarif
     tang-verified audit --trusted-base
     """
     if trusted_base:
@@ -173,26 +174,27 @@ def explain(cert: Path, width: int) -> None:
 @main.command()
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
+@click.option("--verbose", is_flag=True, help="List every difference, not only the first ten of each kind.")
 @click.pass_context
-def diff(context: click.Context, old: Path, new: Path) -> None:
+def diff(context: click.Context, old: Path, new: Path, verbose: bool) -> None:
     """Say what differs between two certificates: obligations, steps, kernels, axioms, bounds.
 
     Exit codes: 0 nothing is weaker, 1 something is weaker in NEW, 2 cannot be read, 4 no certificate.
 
     \b
-    tang-verified diff release/attn.cert.json build/attn.cert.json
+    tang-verified diff release/attn.cert.json kernels/attn.cert.json
     """
-    from tang_verified.compare import compare
+    from tang_verified.compare import compare, report
 
-    differences = compare(_load(old), _load(new))
-    say("\n".join(map(str, differences)) or "no difference")
-    context.exit(1 if any(d.kind == "weaker" for d in differences) else 0)
+    before, after = _load(old), _load(new)
+    say(report(before, after, None if verbose else 10))
+    context.exit(1 if any(d.kind == "weaker" for d in compare(before, after)) else 0)
 
 
 @main.command()
 @click.argument("cert", type=click.Path(path_type=Path))
 def assumptions(cert: Path) -> None:
-    """Print what a certificate rests on and does not prove: axioms, outside theorems, conventions, provers.
+    """Print what a kernel rests on and its certificate does not prove: axioms, theorems, conventions, provers, compilers.
 
     Exit codes: 0, 2 (cannot be read), 4 (no certificate).
 
@@ -236,16 +238,18 @@ def _load(path: Path) -> CertificateData:
 
 
 def say(text: str, *, colour: bool = True) -> None:
-    """Print a text; on a terminal, its lines are coloured by their first word."""
-    if not (colour and sys.stdout.isatty()):
-        click.echo(text)
-        return
+    """Print a text; on a terminal, its lines are wrapped at its width and coloured by their first word."""
     from rich.console import Console
     from rich.text import Text
 
+    from tang_verified.lines import wrapped
+
     console = Console(highlight=False, soft_wrap=True)
+    if not (colour and console.is_terminal):
+        click.echo(text)
+        return
     for line in text.splitlines():
-        console.print(Text(line, style=_style(line)))
+        console.print(Text(wrapped(line, console.width), style=_style(line)))
 
 
 def _style(line: str) -> str:

@@ -1,8 +1,8 @@
 """Two certificates side by side: what was added, removed, changed, and what is *weaker* in the new one.
 
-Weaker is: an obligation gone or shown by less while steps and kernels are the same; a family of the kernels' obligations
-(in-bounds, cover, no-race, …) without a member left; an axiom or convention more; a range of sizes narrower; an IEEE effect
-worse; a source or output no longer covered; a bound given up.
+Weaker is: an obligation that has become vacuous; one gone or shown by less while steps and kernels are the same; a family
+of the kernels' obligations (in-bounds, cover, no-race, …) without a member left; an axiom, a convention or a statement on
+arithmetic more; a range of sizes narrower; an IEEE effect worse; a source or output no longer covered; a bound given up.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tang_verified.proofs.certificate import CertificateData, Record, program_digest
+from tang_verified.semantics.show import show
 
 EFFECTS = ("exact", "reassociates", "range")
 
@@ -30,6 +31,7 @@ def compare(old: CertificateData, new: CertificateData) -> list[Difference]:
     out = [*_program(old, new), *_steps(old, new), *_kernels(old, new), *_obligations(old, new)]
     out += _named("axiom", old.axioms, new.axioms, more_is_weaker=True)
     out += _named("convention", old.conventions, new.conventions, more_is_weaker=True)
+    out += _named("arithmetic", old.arithmetic, new.arithmetic, more_is_weaker=True)
     out += _named("source", old.sources, new.sources, more_is_weaker=False)
     both = [name for name in old.sources if name in new.sources]
     out += [Difference("changed", f"source {name}") for name in both if new.sources[name] != old.sources[name]]
@@ -38,6 +40,38 @@ def compare(old: CertificateData, new: CertificateData) -> list[Difference]:
         if before != after:
             out.append(Difference("weaker" if after is None else "changed", f"{bound} bound"))
     return sorted(out, key=lambda d: d.kind == "weaker")
+
+
+def report(old: CertificateData, new: CertificateData, most: int | None = 10) -> str:
+    """The differences as text: how many of each kind, then at most `most` of each (None: all), weaker ones last."""
+    found = compare(old, new)
+    if not found:
+        return "no difference"
+    counts = Counter(d.kind for d in found)
+    lines = [", ".join(f"{counts[kind]} {kind}" for kind in ("added", "removed", "changed", "weaker") if counts[kind])]
+    if signature(old) != signature(new):
+        lines.append(f"these are different programs: {signature(old)} and {signature(new)}")
+    if most is None:
+        return "\n".join([*lines, *map(str, found)])
+    shown: Counter[str] = Counter()
+    for difference in found:
+        shown[difference.kind] += 1
+        if shown[difference.kind] <= most:
+            lines.append(str(difference))
+    left = sum(max(0, count - most) for count in counts.values())
+    return "\n".join([*lines, f"{left} more are not listed; --verbose lists them"] if left else lines)
+
+
+def signature(data: CertificateData) -> str:
+    """softmax(x[n, m]) -> t4_div[n, m]: what a caller sees of a program."""
+    program = data.traced
+
+    def spelt(name: str) -> str:
+        tensor = program.tensor(name)
+        return f"{name} {tensor.dtype}[{', '.join(show(extent) for extent in tensor.shape)}]"
+
+    inputs = ", ".join(spelt(tensor.name) for tensor in program.inputs)
+    return f"{program.name}({inputs}) -> {', '.join(spelt(name) for name in program.outputs)}"
 
 
 def _program(old: CertificateData, new: CertificateData) -> list[Difference]:
@@ -95,6 +129,8 @@ def _obligations(old: CertificateData, new: CertificateData) -> list[Difference]
         if by is not None and not set(record.prover.split("+")) <= by and "structure" not in by:
             what = f"obligation {_name(record)} is shown by {'+'.join(sorted(by))}, before by {record.prover}"
             out.append(Difference("weaker", what))
+    vacuous = [Counter(_name(r) for r in data.obligations if r.trust == "vacuous") for data in (old, new)]
+    out += [Difference("weaker", f"obligation {name}{_times(n)} is vacuous") for name, n in (vacuous[1] - vacuous[0]).items()]
     if same and not lost and before == after:
         texts = [Counter((_name(r), r.statement) for r in data.obligations) for data in (old, new)]
         out += [Difference("changed", f"statement of {name}") for name, _ in texts[0] - texts[1]]

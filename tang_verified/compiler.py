@@ -17,17 +17,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
+from tang_verified.advice import advice
+from tang_verified.arrays import Memory, memory_of
+from tang_verified.calling import Signature, shape_of
 from tang_verified.errors import CompileError, place_of
-from tang_verified.semantics.program import ELEMENT_LIMIT, SORTS, Program, Tensor
-from tang_verified.semantics.terms import Const, Var
+from tang_verified.semantics.program import Program
 from tang_verified.spec import Spec
 
 if TYPE_CHECKING:
     from tang_verified.proofs.check import Certified
+    from tang_verified.tracing.context import Narrowed
 
-Array = np.ndarray[Any, Any]
 Empty = Literal["nan", "zero"]
 
 
@@ -47,15 +47,26 @@ class Timings:
 class CompiledKernel:
     """A certified program, ready to be called with arrays in the order of the function's parameters."""
 
-    def __init__(self, certified: Certified, backend: str, notes: tuple[str, ...], timings: Timings) -> None:
+    def __init__(
+        self, certified: Certified, backend: str, notes: tuple[str, ...], timings: Timings,
+        narrowed: Mapping[str, Narrowed] | None = None,
+    ) -> None:  # fmt: skip
         from tang_verified.backends import get
 
         self.certified, self.notes, self.timings = certified, notes, timings
         self.program, self.backend = certified.program, backend
+        bits = min((kernel.machine.index_bits for kernel in certified.kernels), default=64)
+        self._signature = Signature(self.name, self.program, dict(narrowed or {}), bits)
         self._backend = get(backend)
+        self._loaded: dict[int, list[Any]] = {}  # by the GPU that the arrays lie on, -1 for arrays of the host
         self.sources: dict[str, str] = timings.measure("print", lambda: self._backend.emit(certified))
         timings.measure("read back", self._read_back)
-        self._functions = timings.measure("load", lambda: self._backend.load(certified, self.sources))
+
+    def _functions(self, device: int) -> list[Any]:
+        """The kernels, loaded when they are first called on a device: a text is printed where none runs it."""
+        if device not in self._loaded:
+            self._loaded[device] = self.timings.measure("load", lambda: self._backend.load(self.certified, self.sources))
+        return self._loaded[device]
 
     def _read_back(self) -> None:
         """No text is handed out that does not say what was certified."""
@@ -90,12 +101,18 @@ class CompiledKernel:
             return {f"{self.name}.{suffix}": self.source}
         return {f"{self.name}.{kernel}.{suffix}": text for kernel, text in self.sources.items()}
 
-    def save(self, folder: str | Path) -> list[Path]:
-        """Write the sources and NAME.cert.json into a folder, made if need be; returns the paths, the certificate last."""
+    def save(self, folder: str | Path, *, beside: bool = False) -> list[Path]:
+        """Write the sources and NAME.cert.json into a folder, made if need be; returns the paths, the certificate last.
+
+        `beside`: other backends' texts of this program lie there too, so that the certificate is NAME.SUFFIX.cert.json.
+        """
+        from tang_verified.backends import SUFFIX
+
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
         made = []
-        for name, text in {**self.files, f"{self.name}.cert.json": self.certificate}.items():
+        title = f"{self.name}.{SUFFIX[self.backend]}" if beside else self.name
+        for name, text in {**self.files, f"{title}.cert.json": self.certificate}.items():
             made.append(into / name)
             made[-1].write_text(text)
         return made
@@ -105,7 +122,7 @@ class CompiledKernel:
         """The certificate as JSON text; `audit` re-checks it."""
         from tang_verified.proofs.certificate import write
 
-        return write(self.certified, self.files)
+        return write(self.certified, self.files, self._backend.arithmetic().lines())
 
     def explain(self) -> str:
         """The derivation, step by step, in notation a person can read."""
@@ -113,127 +130,45 @@ class CompiledKernel:
 
         return explain(self.certificate)
 
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        """Run. Shapes and dtypes must fit the specs; the result is a NumPy array (a tuple for several outputs)."""
-        inputs = self._bind(arrays)
-        sizes = self._sizes(inputs)
-        values: dict[str, Array] = dict(inputs)
-        outputs = self._outputs(sizes, out, inputs)
-        for d in self.program.defs:
-            values[d.tensor.name] = outputs.get(d.tensor.name, np.empty(0))
-            if d.tensor.name not in outputs:
-                values[d.tensor.name] = np.empty(shape_of(d.tensor, sizes), d.tensor.dtype)
-        numbers = [sizes[size.name] for size in self.program.sizes]
-        for kernel, function in zip(self.certified.kernels, self._functions, strict=True):
-            function(numbers, [values[name] for name in (*kernel.reads, *kernel.outputs)])
-        results = tuple(outputs[name] for name in self.program.outputs)
+    def __call__(self, *arrays: Any, out: Any = None, check_finite: bool = False) -> Any:
+        """Run. Shapes and dtypes must fit the specs; the result is the caller's kind of array (a tuple for several outputs).
+
+        NumPy arrays, and on the same device those of any library that speaks DLPack. On a GPU the call returns before the
+        work is done, which is in the current stream.
+
+        The certificate speaks of finite inputs. `check_finite` refuses others, at the price of one more pass over them.
+        """
+        given = tuple(out) if isinstance(out, (tuple, list)) else () if out is None else (out,)
+        labelled = [(tensor.name, array) for tensor, array in zip(self.program.inputs, arrays, strict=False)]
+        memory = memory_of(self.name, self._backend, [*labelled, *(("out", array) for array in given)])
+        with memory:
+            views = self._signature.views(memory, arrays)
+            if check_finite:
+                self._signature.check_finite(views)
+            sizes = self._signature.sizes(views)
+            self._signature.reached_by_indices(sizes)
+            inputs = {name: memory.contiguous(view) for name, view in views.items()}
+            made = self._signature.outputs(memory, sizes, given, inputs)
+            self._run(memory, sizes, inputs, {name: memory.view(array) for name, array in made.items()})
+            results = tuple(array if given else memory.give(array) for array in made.values())
         return results[0] if len(results) == 1 else results
 
-    def _bind(self, arrays: tuple[Any, ...]) -> dict[str, Array]:
-        expected = self.program.inputs
-        if len(arrays) != len(expected):
-            names = ", ".join(t.name for t in expected)
-            raise CompileError(f"{self.name} takes {len(expected)} arrays ({names}), got {len(arrays)}")
-        out = {}
-        for tensor, given in zip(expected, arrays, strict=True):
-            array = given if isinstance(given, np.ndarray) else from_dlpack(given)
-            if array.dtype != np.dtype(tensor.dtype):
-                other = f", or compile for dtype '{array.dtype}'" if str(array.dtype) in SORTS else ""
-                raise CompileError(
-                    f"{self.name}: {tensor.name} has dtype {array.dtype}, the spec says {tensor.dtype}",
-                    f"pass an array of dtype {tensor.dtype}, as {tensor.name}.astype('{tensor.dtype}') makes one{other}",
-                )
-            if array.ndim != len(tensor.shape):
-                raise CompileError(
-                    f"{self.name}: {tensor.name} has shape {array.shape}, the spec says {spell(tensor)}",
-                    f"pass an array with {len(tensor.shape)} axes, or compile for another spec",
-                )
-            out[tensor.name] = np.require(array, None, ["C_CONTIGUOUS", "ALIGNED"])
-        return out
-
-    def _sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
-        sizes: dict[str, int] = {}
-        where: dict[str, str] = {}
-        for tensor in self.program.inputs:
-            for axis, (extent, have) in enumerate(zip(tensor.shape, inputs[tensor.name].shape, strict=True)):
-                if isinstance(extent, Const) and extent.value != have:
-                    raise CompileError(
-                        f"{self.name}: {tensor.name} has shape {inputs[tensor.name].shape}, the spec says {spell(tensor)}",
-                        f"axis {axis} must have size {extent.value}",
-                    )
-                if isinstance(extent, Var):
-                    if sizes.setdefault(extent.name, have) != have:
-                        raise CompileError(
-                            f"{self.name}: size {extent.name} is {sizes[extent.name]} in {where[extent.name]} and {have} "
-                            f"in {tensor.name} {inputs[tensor.name].shape}",
-                            "one name is one size; give sizes that may differ two names in the specs",
-                        )
-                    where.setdefault(extent.name, f"{tensor.name} {inputs[tensor.name].shape}")
-        for size in self.program.sizes:
-            have = sizes.get(size.name)
-            if have is None or not size.low <= have <= size.high:
-                wanted = f"{size.name}{'>=' if (have or 0) < size.low else '<='}{have}"
-                raise CompileError(
-                    f"{self.name}: size {size.name} is {have}, the certificate covers {size.low} to {size.high}",
-                    f"declare the range in the spec, as in '{wanted}', "
-                    "if the program has a meaning there",
-                )
-        return sizes
-
-    def _outputs(self, sizes: Mapping[str, int], out: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        given = tuple(out) if isinstance(out, (tuple, list)) else () if out is None else (out,)
-        if given and len(given) != len(self.program.outputs):
-            raise CompileError(f"{self.name} has {len(self.program.outputs)} outputs, out= has {len(given)}")
-        made: dict[str, Array] = {}
-        for place, name in enumerate(self.program.outputs):
-            tensor = self.program.tensor(name)
-            shape = shape_of(tensor, sizes)
-            if given:
-                array = given[place]
-                if not isinstance(array, np.ndarray):
-                    raise CompileError(f"{self.name}: out is a {type(array).__name__}, not a NumPy array")
-                if array.shape != shape or array.dtype != np.dtype(tensor.dtype) or not array.flags.c_contiguous:
-                    raise CompileError(
-                        f"{self.name}: out has shape {array.shape} and dtype {array.dtype}; needed is a contiguous "
-                        f"array of shape {shape} and dtype {tensor.dtype}",
-                    )
-                if not (array.flags.writeable and array.flags.aligned):
-                    raise CompileError(f"{self.name}: out is {'not aligned' if array.flags.writeable else 'read-only'}")
-                for other, there in (*inputs.items(), *made.items()):
-                    if np.may_share_memory(array, there):  # exact, as both are contiguous
-                        raise CompileError(
-                            f"{self.name}: out overlaps {other}: a kernel may write before it has read",
-                            "give an array of its own, as np.empty_like makes one",
-                        )
-                made[name] = array
+    def _run(self, memory: Memory, sizes: Mapping[str, int], inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """All kernels in order. Arrays that are not used in place go to the device once, and the outputs come back."""
+        here = memory.in_place
+        values = {name: array if here else self._backend.put(array) for name, array in inputs.items()}
+        for d in self.program.defs:
+            name, shape = d.tensor.name, shape_of(d.tensor, sizes)
+            if not here:
+                values[name] = self._backend.empty(shape, d.tensor.dtype)
             else:
-                made[name] = np.empty(shape, tensor.dtype)
-        return made
-
-
-def shape_of(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    from tang_verified.semantics.evaluate import tensor_shape
-
-    shape = tuple(int(extent) for extent in tensor_shape(tensor, dict(sizes)))
-    count = 1
-    for extent in shape:
-        count *= extent
-    if count > ELEMENT_LIMIT:
-        raise CompileError(f"{tensor.name} would have {count} elements, more than 2^62")
-    return shape
-
-
-def spell(tensor: Tensor) -> str:
-    from tang_verified.semantics.show import show
-
-    return f"({', '.join(show(extent) for extent in tensor.shape)}{',' if len(tensor.shape) == 1 else ''})"
-
-
-def from_dlpack(value: Any) -> Array:
-    """A CPU array of any library that speaks DLPack, or a nested list or scalar, as NumPy."""
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    return np.asarray(value)
+                values[name] = outputs[name] if name in outputs else memory.view(memory.new(shape, d.tensor.dtype))
+        numbers = [sizes[size.name] for size in self.program.sizes]
+        for kernel, function in zip(self.certified.kernels, self._functions(memory.number), strict=True):
+            function(numbers, [values[name] for name in (*kernel.reads, *kernel.outputs)])
+        for name, array in outputs.items():
+            if not here and array.size:
+                array[...] = self._backend.get(values[name])
 
 
 def derive_and_certify(
@@ -242,11 +177,12 @@ def derive_and_certify(
     """From a traced program to a proved one, and notes on what was tried and refused on the way."""
     from tang_verified.backends import get
     from tang_verified.passes.derive import derive
-    from tang_verified.passes.schedule.search import certified_plan
+    from tang_verified.passes.schedule.search import asked_plain, certified_plan
 
-    derived = timings.measure("derive", lambda: derive(program))
+    asked = dict(schedule or {})
+    derived = timings.measure("derive", lambda: derive(program, lambda name: asked_plain(asked, name)))
     target = get(backend).target()
-    certified, notes = timings.measure("certify", lambda: certified_plan(program, derived, target, dict(schedule or {})))
+    certified, notes = timings.measure("certify", lambda: certified_plan(program, derived, target, asked))
     return certified, (*derived.notes, *notes)
 
 
@@ -266,20 +202,18 @@ def compile(
     """
     from tang_verified.backends import REGISTRY
     from tang_verified.proofs.ledger import Refused
-    from tang_verified.tracing.tracer import trace
+    from tang_verified.tracing.tracer import trace_and_reasons
 
     if backend not in REGISTRY:
         raise CompileError(f"no backend {backend!r}", f"there are: {', '.join(sorted(REGISTRY))}", place_of(fn))
     timings = Timings()
-    program = timings.measure("trace", lambda: trace(fn, specs, empty=empty, name=name))
+    program, narrowed = timings.measure("trace", lambda: trace_and_reasons(fn, specs, empty=empty, name=name))
     try:
         certified, notes = derive_and_certify(program, timings, schedule=schedule, backend=backend)
     except Refused as refusal:
         raise CompileError(
             f"{program.name} is not compiled: {refusal.obligation} is {refusal.verdict} at {refusal.place}: {refusal.why}",
-            "correct the monoid's combine or identity, or say commutative=False"
-            if refusal.obligation.startswith("monoid/")
-            else "state more about the sizes (spec 'n>=1'), or write it more simply",
+            advice(refusal),
             place_of(fn),
         ) from refusal
-    return CompiledKernel(certified, backend, notes, timings)
+    return CompiledKernel(certified, backend, notes, timings, narrowed)

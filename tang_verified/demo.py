@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from tang_verified.advice import telling
 from tang_verified.compiler import CompiledKernel, compile
+from tang_verified.lines import elide, wrapped
 from tang_verified.spec import spec
 
 SOURCE = '''\
@@ -72,7 +74,7 @@ def run(folder: Path, console: Console) -> bool:
     console.rule("3. The kernel")
     from tang_verified.semantics.show import show_kernel
 
-    console.print(show_kernel(kernel.certified.kernels[0]), highlight=False, markup=False, soft_wrap=True)
+    _text(console, show_kernel(kernel.certified.kernels[0]))
     console.print(f"\nwritten: {folder / 'attention.c'} ({len(kernel.source.splitlines())} lines), {certificate}")
     good = _compare(kernel, console)
     _memory(console)
@@ -103,10 +105,10 @@ def _derivation(kernel: CompiledKernel, console: Console) -> None:
         shown = f"{len(made)} obligations proved by {provers} in {spent:.0f} ms"
         console.print(f"[bold]{step.rule}[/bold] in {step.tensor}: {shown}", highlight=False)
         for sign, term in (("  ", step.before), ("→ ", step.after)):
-            console.print(sign + _short(show(term)), highlight=False, markup=False)
+            _text(console, sign + elide(show(term), 150))
     console.print(", ".join(f"{count} × {rule}" for rule, count in skipped.items()), "are not listed")
     console.print("\nwhat is left, in one definition:", highlight=False)
-    console.print(show_program(certified.program), highlight=False, markup=False, soft_wrap=True)
+    _text(console, show_program(certified.program))
     proved = Counter(o.prover for o in certified.obligations)
     console.print(
         f"\n{len(certified.obligations)} obligations proved for all sizes: "
@@ -116,8 +118,8 @@ def _derivation(kernel: CompiledKernel, console: Console) -> None:
     console.print("seconds: " + ", ".join(f"{stage} {spent:.2f}" for stage, spent in kernel.timings.stages.items()))
 
 
-def _short(text: str, width: int = 150) -> str:
-    return text if len(text) <= width else text[: width // 2] + " … " + text[-width // 2 :]
+def _text(console: Console, text: str) -> None:
+    console.print(wrapped(text, console.width), highlight=False, markup=False, soft_wrap=True)
 
 
 def _compare(kernel: CompiledKernel, console: Console) -> bool:
@@ -157,7 +159,7 @@ def _audit(certificate: Path, folder: Path, console: Console) -> bool:
 
     start = time.perf_counter()
     report = audit(certificate)
-    console.print(f"{text(report)}\nin {time.perf_counter() - start:.1f} s", highlight=False, markup=False)
+    _text(console, f"{text(report)}\nin {time.perf_counter() - start:.1f} s")
     return report.exit_code == 0
 
 
@@ -186,8 +188,11 @@ def _refuse(kernel: CompiledKernel, console: Console) -> bool:
     try:
         certify(kernel.certified.traced, kernel.certified.steps, [mutant])
     except Refused as refusal:
-        console.print(f"refused at {refusal.place}: {refusal.obligation}", highlight=False)
-        console.print(_short(refusal.why, 600), highlight=False, markup=False)
+        found = telling(refusal)
+        console.print(f"refused at {refusal.place}: {found.obligation} is {found.verdict} by", highlight=False)
+        console.print("(folds, and functions such as exp, take any values that the facts and axioms in use admit)")
+        for name, value in found.values:
+            console.print(f"  {elide(name, console.width - len(value) - 5)} = {value}", highlight=False, markup=False)
         return True
     console.print("it was accepted, which is a bug in the checker")
     return False

@@ -17,6 +17,8 @@ PACKAGES = {  # package -> (what it is for, needed)
     "cvc5": ("a second prover: --solver cvc5 or both", False),
 }
 COMPILERS = "apt-get install gcc"
+GPU_BACKENDS = ("opencl", "wgsl", "glsl", "cuda", "metal")
+SHOWN = ("version", "driver", "compiler", "validator", "f16", "subgroup", "threads", "shared")  # of a usable GPU backend
 
 
 def diagnose() -> tuple[list[str], bool]:
@@ -30,6 +32,7 @@ def diagnose() -> tuple[list[str], bool]:
             lines.append(f"{'missing' if needed else 'absent '}  {package}: {purpose}; run: pip install {package}")
     found, usable = _c_backend()
     lines += found
+    lines += [_gpu_backend(name) for name in GPU_BACKENDS]
     if not any("threads" in line for line in found):
         count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         lines.append(f"ok       threads: {count}")
@@ -49,3 +52,11 @@ def _c_backend() -> tuple[list[str], bool]:
     lines = [f"ok       C compiler: {told.get('compiler', '?')} {told.get('version', '')}".rstrip()]
     lines += [f"ok       {key}: {told[key]}" for key in ("openmp", "lanes", "threads", "cache") if key in told]
     return lines, True
+
+
+def _gpu_backend(name: str) -> str:
+    """One line: the device and what it offers, or the one command that would make the backend usable."""
+    told: dict[str, str] = dict(import_module(f"tang_verified.backends.{name}.runtime").describe())
+    if told["usable"] != "yes":
+        return f"absent   {name}: {told['problem'].partition('; run: ')[0]}; {told['usable'].removeprefix('no; ')}"
+    return f"ok       {name}: {told['device']}; " + ", ".join(f"{key} {told[key]}" for key in SHOWN if key in told)

@@ -77,6 +77,10 @@ class ControlFlowError(TraceError):
     """Python asked a traced value for a number that is not known while tracing."""
 
 
+class ConcreteRead(ControlFlowError):
+    """NumPy asked an index of a comprehension for its number, to read an array of its own."""
+
+
 class UnsupportedError(TraceError):
     """An operation, or an option of one, that has no meaning here."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from tang_verified.lines import elide
 from tang_verified.proofs.certificate import CertificateData, Record, read
 from tang_verified.semantics.kernel import Alloc, Assign, Claim, For, Kernel, Stmt
 from tang_verified.semantics.program import Program, Tensor
@@ -49,8 +50,12 @@ def explain(certificate: CertificateData | str, width: int = WIDTH) -> str:
     for number, kernel in enumerate(data.kernels):
         out += ["", *_kernel(kernel, data.body["kernels"][number]["ieee"], width)]
         out += _proved(_of(data, f"kernel {kernel.name}"))
-    out += ["", "axioms", *(f"  {name}: {text}" for name, text in sorted(data.axioms.items()))]
+    vacuous = sum(record.trust == "vacuous" for record in data.obligations)
+    held = f"each set of them holds in one of {len(data.models)} models"
+    out += ["", "hypotheses", f"  {held}; {vacuous or 'no'} proofs are vacuous"]
+    out += ["axioms", *(f"  {name}: {text}" for name, text in sorted(data.axioms.items()))]
     out += ["conventions", *(f"  {text}" for text in data.conventions)]
+    out += ["arithmetic of the texts, as their language states it", *(f"  {text}" for text in data.arithmetic)]
     out += ["sources", *(f"  {name} sha256 {digest}" for name, digest in sorted(data.sources.items()))]
     out += ["bounds", "  none is claimed: neither on traffic nor on rounding"]
     return "\n".join(out)
@@ -59,13 +64,6 @@ def explain(certificate: CertificateData | str, width: int = WIDTH) -> str:
 def brief(term: Term, width: int = WIDTH) -> str:
     """One line, its middle left out where it is long."""
     return elide(show(term), width)
-
-
-def elide(text: str, width: int) -> str:
-    if len(text) <= width:
-        return text
-    head = (width - 3) * 2 // 3
-    return f"{text[:head]} … {text[len(text) - (width - 3 - head):]}"
 
 
 def _signature(program: Program, width: int) -> list[str]:
@@ -110,7 +108,9 @@ def _of(data: CertificateData, place: str) -> list[Record]:
 
 def _proved(records: list[Record]) -> list[str]:
     """Obligations grouped by the last words of their names, with how many and by whom."""
-    groups = Counter((_kind(record.name), record.prover) for record in records)
+    groups = Counter(
+        (_kind(record.name), record.prover if record.trust != "vacuous" else f"{record.prover}, vacuous") for record in records
+    )
     return [f"  proved  {kind} × {count} ({prover})" for (kind, prover), count in sorted(groups.items())]
 
 

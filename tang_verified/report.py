@@ -49,6 +49,9 @@ def text(report: Report) -> str:
         provers = Counter(o.prover for o in report.certified.obligations) if report.certified else Counter[str]()
         shown = ", ".join(f"{count} by {name}" for name, count in sorted(provers.items()))
         lines = [f"{report.file}: proved: {report.proved} obligations ({shown})"]
+        made = report.certified.obligations if report.certified else ()
+        vacuous = Counter(o.place.split("/")[0] for o in made if o.vacuous)
+        lines += [f"  vacuous, as what they assume is contradictory: {n} in {where}" for where, n in vacuous.items()]
     else:
         lines = [f"{report.file}: {len(report.findings)} finding{'s' if len(report.findings) > 1 else ''}"]
         lines += [f"  {line(finding)}" for finding in report.findings]
@@ -63,6 +66,7 @@ def line(finding: Finding) -> str:
 def as_data(report: Report) -> dict[str, Any]:
     return {
         "file": report.file, "solver": report.solver, "exit_code": report.exit_code, "proved": report.proved,
+        "vacuous": sum(o.vacuous for o in report.certified.obligations) if report.certified else 0,
         "notes": list(report.notes),
         "findings": [
             {

@@ -15,7 +15,9 @@ OUTSIDE = {
     "semantics/evaluate_term.py": "the reference interpreter, compared with in tests",
     "semantics/scalar_tables.py": "the reference interpreter, compared with in tests",
     "semantics/show.py": "for the reader",
+    "proofs/counterexample.py": "for the reader",
     "proofs/propose.py": "guesses, each proved",
+    "proofs/propose_model.py": "models, each evaluated",
     "proofs/effects.py": "a label for the reader",
     "proofs/readback/origin.py": "line numbers for the reader",
 }
@@ -50,6 +52,7 @@ def measure(name: str, source: str) -> File:
 
 def describe() -> str:
     """The trusted core's size, as `tang-verified audit --trusted-base` prints it."""
+    from tang_verified import believed
     from tang_verified.proofs.certificate import versions
     from tang_verified.semantics.meaning import AXIOMS
 
@@ -63,5 +66,7 @@ def describe() -> str:
     out += [f"  {name}: {statement}" for name, statement in AXIOMS.items()]
     out.append("provers")
     out += [f"  {name} {version}" for name, version in versions().items()]
-    out.append("also: Python and the C compiler (proofs/TRUSTED.md says what of each)")
+    out.append("outside the proofs")
+    out += [f"  {text}" for text in (*believed.OUTSIDE, *believed.INPUTS)]
+    out.append("  functions such as exp: `tang-verified assumptions` names those of a certificate, with their accuracy")
     return "\n".join(out)

@@ -19,19 +19,19 @@ def test_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     (block,) = re.findall(r"```python\n(.*?)```", README, re.S)
     exec(compile(block, "README.md", "exec"), {})
     assert "exit code 0" in capsys.readouterr().out
-    assert sorted(p.name for p in (tmp_path / "build").iterdir()) == ["attention.c", "attention.cert.json"]
+    assert sorted(p.name for p in (tmp_path / "kernels").iterdir()) == ["attention.c", "attention.cert.json"]
 
 
 def test_the_commands_run(tmp_path: Path) -> None:
     run = CliRunner()
-    out = str(tmp_path / "build")
+    out = str(tmp_path / "kernels")
     done = run.invoke(main, ["compile", str(ROOT / "examples" / "attention.py") + ":causal", "--out", out])
     assert done.exit_code == 0, done.output
     for command in (["audit", out], ["explain", f"{out}/causal.cert.json"], ["assumptions", f"{out}/causal.cert.json"]):
         assert run.invoke(main, command).exit_code == 0, command
     assert run.invoke(main, ["diff", f"{out}/causal.cert.json", f"{out}/causal.cert.json"]).exit_code == 0
-    text = (tmp_path / "build" / "causal.c").read_text()
-    (tmp_path / "build" / "causal.c").write_text(text.replace("+ s", "- s", 1))
+    text = (tmp_path / "kernels" / "causal.c").read_text()
+    (tmp_path / "kernels" / "causal.c").write_text(text.replace("+ s", "- s", 1))
     assert run.invoke(main, ["audit", out]).exit_code == 1
 
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from tang_verified.backends.arithmetic import Arithmetic
 from tang_verified.backends.c import runtime
 from tang_verified.backends.c.dialect import CDialect
 from tang_verified.backends.printer import print_kernel
 from tang_verified.passes.schedule.target import Target
 from tang_verified.proofs.check import Certified, is_certified
+
+IN_PLACE = True
+
+
+def arithmetic() -> Arithmetic:
+    return CDialect.arithmetic
 
 
 def target() -> Target:
@@ -24,3 +33,7 @@ def emit(certified: Certified) -> dict[str, str]:
 def load(certified: Certified, sources: dict[str, str]) -> list[runtime.CFunction]:
     """Compile (or fetch from the cache) and load."""
     return [runtime.load_kernel(kernel, sources[kernel.name]) for kernel in certified.kernels]
+
+
+def device_memory(like: Any, number: int) -> None:
+    """There is none on a GPU."""

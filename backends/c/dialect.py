@@ -7,11 +7,12 @@ instructions.
 
 from __future__ import annotations
 
-import re
-import struct
 from collections.abc import Sequence
 from fractions import Fraction
 
+from tang_verified.backends.arithmetic import CORRECT, Arithmetic, Error
+from tang_verified.backends.literals import decimal
+from tang_verified.backends.precedence import operand
 from tang_verified.backends.scopes import Type
 from tang_verified.proofs.readback import c_helpers as helpers
 from tang_verified.proofs.readback import c_math as vector_math
@@ -25,6 +26,22 @@ ELEMENTS: dict[DType, str] = {
 SCALARS = {"f32": "float", "f64": "double", "i64": "int64_t", "bool": "int"}
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 SAME = {("float32", "f32"), ("float64", "f64"), ("int64", "i64")}  # no conversion between array and register
+ARITHMETIC = Arithmetic(
+    language="C",
+    document="ISO C11 Annex F (IEEE 754); GNU C's options; tests/backends/test_c_math.py for functions printed with a kernel",
+    rounding="to nearest, ties to even",
+    contraction="where the processor has the instruction (-ffp-contract=fast)",
+    reassociation="never (no -ffast-math)",
+    subnormals="kept",
+    special="as IEEE 754 says",
+    half="to nearest, ties to even; computed in float32",
+    errors={
+        **dict.fromkeys(("a / b", "sqrt"), CORRECT), "rsqrt": Error(1.5, note="(1 / sqrt)"),
+        **{name: Error(ulp, note="on vectors") for (name, kind), ulp in vector_math.ULPS.items() if kind == "f32"},
+        "any other function, and these on single numbers": Error(note="the C library's; no standard states a bound"),
+    },
+    double="as float32; erf from the C library",
+)  # fmt: skip
 KEYWORDS = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
@@ -38,6 +55,8 @@ class CDialect:
     """Spells kernels in C."""
 
     name = "c"
+    arithmetic = ARITHMETIC
+    bits = 64
     reserved = KEYWORDS
 
     def __init__(self) -> None:
@@ -59,6 +78,13 @@ class CDialect:
         name = vector_name(kind)
         return self.need(name, helpers.typedef(kind))
 
+    def declare(self, kind: Type, name: str, value: str | None, constant: bool = False) -> str:
+        given = "" if value is None else f" = {value}"
+        return f"{'const ' if constant else ''}{self.type(kind)} {name}{given};"
+
+    def choose(self, condition: str, a: str, b: str) -> str:
+        return f"({condition} ? {a} : {b})"
+
     def constant(self, value: Const, kind: Type) -> str:
         match value.value:
             case bool(b):
@@ -71,7 +97,7 @@ class CDialect:
                     name, f'__builtin_nan{suffix}("")'
                 )
             case Fraction() as exact:
-                return _decimal(exact, kind.kind)
+                return _literal(exact, kind.kind)
 
     def splat(self, text: str, kind: Type) -> str:
         self.type(kind)
@@ -151,6 +177,9 @@ class CDialect:
         self.type(Type("bool", kind.width, int(mask[1:3])))
         return f"TV_SHUFFLE({text}, {mask}, {lanes})"
 
+    def exchange(self, text: str, step: int, kind: Type) -> str:
+        raise NotImplementedError("a CPU has no threads of a subgroup")
+
     def lane_of(self, text: str, lane: str, kind: Type) -> str:
         return f"-{text}[{lane}]" if kind.kind == "bool" else f"{text}[{lane}]"
 
@@ -202,8 +231,11 @@ class CDialect:
     def region(self) -> list[str]:
         return ["#pragma omp parallel", "{"]
 
-    def grid(self, depth: int) -> list[str]:
-        return [f"#pragma omp for schedule(dynamic){f' collapse({depth})' if depth > 1 else ''}"]
+    def grid(self, extents: Sequence[str]) -> list[str]:
+        """Neighbours run on one thread, 256 portions in all: it streams on through memory, and the load stays even."""
+        depth = len(extents)
+        chunk = f"1 + {' * '.join(extents)} / 256"
+        return [f"#pragma omp for schedule(dynamic, {chunk}){f' collapse({depth})' if depth > 1 else ''}"]
 
     def private_array(self, dtype: DType, name: str, count: int) -> str:
         return f"{ELEMENTS[dtype]} {name}[{max(count, 1)}] __attribute__((aligned(64)));"
@@ -250,46 +282,14 @@ def entry(kernel: Kernel) -> str:
     return f"{kernel.name}_kernel" if kernel.name in KEYWORDS else kernel.name
 
 
-STRENGTH = {"||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, "<=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
-NEEDS = {"or": 1, "and": 2, "eq": 3, "ne": 3, "lt": 4, "le": 4, "add": 5, "sub": 5, "mul": 6, "div": 6}
-
-
-def operand(text: str, parent: str, right: bool = False) -> str:
-    """The text, in brackets if its weakest outer operator binds less than its parent's."""
-    depth, weakest = 0, 9
-    for word in re.findall(r"[()\[\]{}]|[^\s()\[\]{}]+", text):
-        if word in "([{":
-            depth += 1
-        elif word in ")]}":
-            depth -= 1
-        elif depth == 0 and word in STRENGTH:
-            weakest = min(weakest, STRENGTH[word])
-    need = NEEDS.get(parent, 8)
-    tight = right and parent not in ("add", "and", "or")  # a - (b + c), a * (b * c) as the term has it
-    return f"({text})" if weakest < need or (tight and weakest == need) or text.startswith("-") else text
-
-
 def vector_name(kind: Type) -> str:
     """f32x16, i64x8; masks m32x16."""
     return f"m{kind.bits}x{kind.width}" if kind.kind == "bool" else f"{kind.kind}x{kind.width}"
 
 
-def _decimal(exact: Fraction, kind: str) -> str:
-    """The nearest number of the type, in the fewest digits that give it back."""
-    try:
-        value = float(exact)
-        if kind == "f32":
-            value = struct.unpack("f", struct.pack("f", value))[0]
-    except OverflowError:
-        value = float("inf") if exact > 0 else float("-inf")
+def _literal(exact: Fraction, kind: str) -> str:
     suffix = "f" if kind == "f32" else ""
-    if value in (float("inf"), float("-inf")):
-        return f"({'-' if value < 0 else ''}__builtin_inf{suffix}())"
-    if kind == "f32":
-        digits = next(
-            text for k in range(1, 18) if struct.unpack("f", struct.pack("f", float(text := f"{value:.{k}g}")))[0] == value
-        )
-        text = repr(float(digits))
-    else:
-        text = repr(value)
-    return f"({text}{suffix})" if value < 0 else f"{text}{suffix}"
+    text = decimal(exact, kind)
+    if text in ("inf", "-inf"):
+        return f"({text[:-3]}__builtin_inf{suffix}())"
+    return f"({text}{suffix})" if text.startswith("-") else f"{text}{suffix}"

@@ -62,17 +62,24 @@ def row_folds(value: Term, axes: Iterable[str], sizes: Iterable[str]) -> list[Fo
     return [fold for fold in all_folds(value) if free_vars(fold) <= outside]
 
 
-def guard_folds(term: Term, conditions: tuple[Term, ...] = ()) -> Term:
-    """c ? … Σ f … : z   ->   c ? … Σ (c ? f : id) … : z   for affine c, so that the fold may be computed ahead of the test."""
+def guard_folds(term: Term, conditions: tuple[Term, ...] = (), bound: frozenset[str] = frozenset()) -> Term:
+    """c ? … Σ f … : z   ->   c ? … Σ (c ? f : id) … : z   for affine c, so that the fold may be computed ahead of the test.
+
+    So are the folds inside f: a mean within a variance is computed ahead as well. A condition on an axis of a fold stays
+    where it is: what depends on that axis is computed under it, and what does not must not come to depend on it.
+    """
     match term:
         case Op("select", (c, a, b)):
-            yes, no = ((c,), (Op("not", (c,)),)) if is_affine(c) else ((), ())
-            return Op("select", (c, guard_folds(a, conditions + yes), guard_folds(b, conditions + no)))
-        case Fold(monoid, axes, guard, body, component) if conditions and len(body) == 1:
-            inside = conj(*conditions)
-            return Fold(monoid, axes, guard, (Op("select", (inside, body[0], monoid.identity[0])),), component)
+            yes, no = ((c,), (Op("not", (c,)),)) if is_affine(c) and not free_vars(c) & bound else ((), ())
+            return Op("select", (c, guard_folds(a, conditions + yes, bound), guard_folds(b, conditions + no, bound)))
+        case Fold(monoid, axes, guard, body, component):
+            inner = bound | {axis.name for axis in axes}
+            parts = tuple(guard_folds(part, conditions, inner) for part in body)
+            if conditions and len(parts) == 1:
+                parts = (Op("select", (conj(*conditions), parts[0], monoid.identity[0])),)
+            return Fold(monoid, axes, guard, parts, component)
         case Op(name, args):
-            return Op(name, tuple(guard_folds(arg, conditions) for arg in args))
+            return Op(name, tuple(guard_folds(arg, conditions, bound) for arg in args))
         case _:
             return term
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tang_verified.passes.schedule.analysis import Contraction, all_folds, cheap, contraction, inner_folds, key
+from tang_verified.passes.schedule.gpu.tensor import unit_update
 from tang_verified.passes.schedule.group import Group, State
 from tang_verified.passes.schedule.lower import Dim, Lowering, Point, alloc, assign
 from tang_verified.passes.schedule.target import Target, micro_tile
 from tang_verified.passes.schedule.whole import laned
 from tang_verified.semantics.build import conj, iadd, imul
 from tang_verified.semantics.kernel import Kind, Stmt
+from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import ONE, REAL_ZERO, TRUE, Axis, Const, Fold, Op, Read, Term, Var, children, free_vars
 
 
@@ -165,9 +167,11 @@ class Contractor:
         split, low, axis = state.split, group.low, group.axis.name
         if split is None:
             raise TypeError("no contraction")
+        if scaled is None and (made := unit_update(self, group, state)) is not None:
+            return made
         out: list[Stmt] = []
         if key(split.left) not in low.stored:
-            out += self._copy_left(group, state, split)
+            out += self.copy_left(group, state, split, group.dtype)
         column = low.tiled[split.column]
         rows = low.tiled[split.row].tile
         height, vectors = micro_tile(self.target, self.lanes, rows, column.tile)
@@ -194,7 +198,27 @@ class Contractor:
                           claim=lambda p: group.claim(state.fold, after, p)))  # fmt: skip
         return out
 
-    def _copy_left(self, group: Group, state: State, split: Contraction) -> list[Stmt]:
+    def copy_right(self, group: Group, state: State, split: Contraction, dtype: DType, out: list[Stmt]) -> str:
+        """right[k, c] as it lies in memory, zero outside; its name."""
+        low, axis = group.low, group.axis.name
+        name, column = low.names.fresh("right"), low.tiled[split.column]
+        k = low.names.fresh(f"{axis}_b")
+        b, lane = low.names.fresh(f"{split.column}_b"), low.names.fresh(f"{split.column}_l")
+        parts: tuple[tuple[str, Term, Kind], ...] = (
+            (b, Const(column.tile // self.lanes), "seq"), (lane, Const(self.lanes), "lane"),
+        )  # fmt: skip
+        dims = [Dim(axis, ((k, Const(group.tile), "seq"),)), Dim(split.column, parts)]
+
+        def value(p: Point) -> Term:
+            inside = conj(group.tiled.valid(p[axis]), column.valid(p[split.column]))
+            if split.column in free_vars(state.fold.guard):
+                inside = conj(inside, low.lower(state.fold.guard, p))
+            return Op("select", (inside, low.lower(split.right, p), REAL_ZERO))
+
+        out += [alloc(name, dtype, (group.tile, column.tile)), assign(name, dims, [k, b, lane], value, names=low.names)]
+        return name
+
+    def copy_left(self, group: Group, state: State, split: Contraction, dtype: DType) -> list[Stmt]:
         """left[r, k…] as it lies in memory, zero outside."""
         low, axis = group.low, group.axis.name
         name = low.names.fresh("left")
@@ -212,7 +236,7 @@ class Contractor:
         statement = assign(name, dims, order, value, names=low.names)
         names = [a.name for a in state.fold.axes]
         low.store(split.left, name, lambda p: (p[split.row], *(p[a] for a in names)))
-        return [alloc(name, group.dtype, shape), statement]
+        return [alloc(name, dtype, shape), statement]
 
     def _fold_dims(self, group: Group, state: State, *, lanes: bool) -> list[Dim]:
         low, out = group.low, []

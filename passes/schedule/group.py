@@ -13,13 +13,13 @@ folds themselves over the prefix of the tiles done so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tang_verified.passes.schedule.analysis import Contraction, depends, has_special, inner_folds, key, renamed
 from tang_verified.passes.schedule.lower import Dim, Lowering, Names, Point, Tiled, alloc, assign
 from tang_verified.passes.schedule.rebase import Rebase, factor_between, find_rebase, replace_terms, running
-from tang_verified.semantics.build import canonical, ceildiv, conj, floordiv, iadd, imul, mod
+from tang_verified.semantics.build import canonical, ceildiv, conj, floordiv, iadd, imul, lt, mod
 from tang_verified.semantics.kernel import Alloc, Assign, Carried, Claim, For, Kind, Stmt
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import ONE, TRUE, Axis, Const, Fold, Op, Read, Term, Var, free_vars, sort_of
@@ -88,7 +88,8 @@ class Group:
         self.step = 1  # it takes every step-th tile
         self.current: dict[Term, str] = {}
         self.padded: dict[str, Term] = {}  # tile buffers that hold this value outside the fold's domain
-        self.scale = ""
+        self.dtypes: Mapping[str, DType] = {}  # of the program's tensors
+        self.scales: dict[Term, str] = {}  # driver -> the buffer of its factor or difference
 
     def start_at(self, first: Term) -> None:
         """Skip tiles at the start."""
@@ -216,7 +217,10 @@ class Group:
             element = self.low.lower(fold.body[0], here)
             stored = self.low.stored.get(key(fold.body[0]))
             if stored is None or stored.buffer not in self.padded or self.padded[stored.buffer] != fold.monoid.identity[0]:
-                element = Op("select", (self.inside(fold, here), element, fold.monoid.identity[0]))
+                inside = self.inside(fold, here)
+                if self.axis.name not in free_vars(fold.body[0]):  # a count: the bound says of what, in whole tiles too
+                    inside = conj(lt(iadd(self.tiled.base, local), self.axis.extent), inside)
+                element = Op("select", (inside, element, fold.monoid.identity[0]))
             return Fold(fold.monoid, (*axes, *fold.axes[1:]), TRUE, (element,))
 
         return value, kinds
@@ -314,7 +318,7 @@ class Group:
             new = centre(p, self.limit(iadd(Var(self.loop), ONE)), self.current[key(driver.fold)])
             return factor_between(rebase, old, new, self.read(driver.buffer, driver, p))
 
-        self.scale = name
+        self.scales[key(driver.fold)] = name
         shape = [self.shape.rows] * (self.shape.row is not None)
         out: list[Stmt] = [alloc(name, self.dtype, tuple(shape)), assign(name, dims, order, value, names=self.low.names)]
         if not rebase.exponential:  # bodies then see the running centre, not the spec's
@@ -330,9 +334,10 @@ class Group:
         return out
 
     def _follow(self, state: State, contract: Callable[..., list[Stmt]]) -> list[Stmt]:
-        rebase, scale, rows = state.rebase, self.scale, self.shape.plain_rows()
+        rebase, rows = state.rebase, self.shape.plain_rows()
         if rebase is None:
             raise TypeError("a follower has a rebase")
+        scale = self.scales[key(rebase.driver)]
         chain = [*state.moments, state]
         out: list[Stmt] = []
         for k in range(len(chain) - 1, -1, -1):  # highest moment first: it needs the old lower ones

@@ -71,7 +71,8 @@ class Planner:
             d = Def(d.tensor, d.axes, guard_folds(d.value))
         self.program, self.d, self.target, self.choice = program, d, target, choice
         self.dtype = compute_dtype(program, d)
-        self.lanes = max(1, target.lanes // (2 if self.dtype == "float64" else 1))
+        wide = self.dtype == "float64" and not target.threads
+        self.lanes = max(1, target.lanes // (2 if wide else 1))
         taken = {s.name for s in program.sizes} | {t.name for t in program.inputs} | {x.tensor.name for x in program.defs}
         bound = {axis.name for fold in all_folds(d.value) for axis in fold.axes}
         self.names = Names(taken | set(d.axes) | bound)
@@ -86,10 +87,12 @@ class Planner:
 
     def _body(self) -> list[Stmt]:
         if not self.folds or self.choice.style == "plain":
+            self.lanes = max(self.lanes, self.target.threads)
             return self._direct()
         found = self._contraction() if self.choice.style == "tiled" else None
         if found is not None:
             return self._tiled(found)
+        self.lanes = max(self.lanes, self.target.threads)
         if self._along_output():
             return self._direct()
         return self._by_rows()
@@ -100,9 +103,15 @@ class Planner:
         extent = self.extent[axis]
         return not isinstance(extent, Const) or int(extent.value) >= at_least
 
+    def tiles(self) -> bool:
+        """Whether the definition is computed in tiles of rows and columns."""
+        return self._contraction() is not None
+
     def _contraction(self) -> Contraction | None:
         for fold in reversed(self.folds):
-            if len(fold.body) != 1:
+            extent = fold.axes[0].extent if fold.axes else Const(0)
+            short = self.target.threads and isinstance(extent, Const) and int(extent.value) < 16
+            if len(fold.body) != 1 or short:  # staging a few elements in shared memory costs more than it saves
                 continue
             split = contraction(fold, list(self.d.axes))
             if split and self._large(split.row, 4) and self._large(split.column, self.lanes // 2):
@@ -132,7 +141,7 @@ class Planner:
 
     def _blocks(self, low: Lowering, axis: str) -> list[Stmt]:
         """One axis in all: blocks of it run in parallel."""
-        size = 64 * self.lanes
+        size = (4 if self.target.threads else 64) * self.lanes
         outer = self.names.fresh(f"{axis}_t")
         tiled = Tiled(axis, self.extent[axis], imul(Var(outer), size), size)
         if isinstance(tiled.extent, Const) and int(tiled.extent.value) <= size:
@@ -193,7 +202,8 @@ class Planner:
         column = some.pop() if some and some[-1] == self.d.axes[-1] else None  # what is too long for a buffer: in tiles,
         rows = [a for a in self.d.axes if a in rows or a in some]  # or one by one
         low = Lowering(self.names)
-        if rows and len(rows) == len(self.d.axes) and self._independent() and self._large(rows[-1], 64):
+        blocks = rows and len(rows) == len(self.d.axes) and self._independent() and self._large(rows[-1], 64)
+        if blocks and not self.target.threads:
             return self._row_blocks(low, rows)
         if self.choice.splits > 1 and self._one_group(rows):
             from tang_verified.passes.schedule.split import split_rows
@@ -325,6 +335,7 @@ class Planner:
         if isinstance(extent, Const):
             tile = min(tile, self.rounded(extent, self.lanes, tile))
         group = Group(low, shape, folds, axis, tile, self.dtype)
+        group.dtypes = {t.name: t.dtype for t in (*self.program.inputs, *(d.tensor for d in self.program.defs))}
         bounds = self._tiles(group, shape)
         group.start_at(bounds[0])
         low.tiled[axis.name] = group.tiled
@@ -405,7 +416,9 @@ class Planner:
             depends(a.body[0], b) for a in self.folds for b in self.folds if a is not b
         )
         fold_extent = self.folds[-1].axes[0].extent
-        if online:
+        if self.target.threads:
+            rows, columns, tile = 32, self.rounded(self.extent[split.column], self.lanes, 128 if online else 64), 16
+        elif online:
             rows, columns, tile = 48, self.rounded(self.extent[split.column], self.lanes, 256), 128
         else:
             rows = self.rounded(self.extent[split.row], 6, 174)  # little is wasted at 512, 1024, 2048, …
@@ -473,7 +486,13 @@ def plan(program: Program, target: Target, choices: dict[str, Choice] | None = N
     """One kernel a definition, in order."""
     made = []
     for d in program.defs:
-        made.append(Planner(program, d, target, (choices or {}).get(d.tensor.name, Choice())).kernel())
+        choice = (choices or {}).get(d.tensor.name, Choice())
+        if target.threads:
+            from tang_verified.passes.schedule.gpu.plan import gpu_kernel
+
+            made.append(gpu_kernel(program, d, target, choice))
+        else:
+            made.append(Planner(program, d, target, choice).kernel())
     return tuple(made)
 
 

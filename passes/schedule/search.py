@@ -42,6 +42,13 @@ def certified_plan(
                 styles[name] = min(styles[name] + 1, len(STYLES) - 1)
 
 
+def asked_plain(schedule: dict[str, Any], name: str) -> bool:
+    """Whether a definition is asked for in plain style."""
+    own = schedule.get(name, {})
+    style = own.get("style", schedule.get("style")) if isinstance(own, dict) else None
+    return bool(style == "plain")
+
+
 def _blamed(problem: Exception, styles: dict[str, int]) -> list[str]:
     """The definition whose kernel was refused; all of them when the refusal names none."""
     place = problem.place if isinstance(problem, Refused) else ""

@@ -7,15 +7,28 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A CPU: SIMD lanes of float32, vector registers, and how many accumulators a micro-kernel may hold."""
+    """A CPU: SIMD lanes of float32, vector registers, and how many accumulators a micro-kernel may hold.
+
+    With `threads`, a GPU: threads of a block, lanes of a subgroup (0: none to rely on), bytes of shared memory, and the
+    width of its index arithmetic. `lanes` are then the threads that lie along the innermost axis of a tile.
+    """
 
     lanes: int = 16
     registers: int = 32
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
+    threads: int = 0
+    subgroup: int = 0
+    shared_bytes: int = 0
+    index_bits: int = 64
+    unit: str = ""  # a matrix unit, by its name in semantics/units.py
+    vector_bytes: int = 0  # the widest access of a thread that the language has
+    asynchronous: bool = False  # copies to shared memory go on by themselves
 
     @property
     def accumulators(self) -> int:
+        if self.threads:
+            return 16
         return 24 if self.registers >= 32 else 12
 
 
@@ -25,11 +38,12 @@ def micro_tile(target: Target, lanes: int, rows: int, columns: int) -> tuple[int
     One step of the fold loads `vectors` vectors and broadcasts `rows` scalars for rows·vectors multiply-adds.
     """
     best, best_score = (1, 1), 0.0
+    most = min(target.accumulators, rows * columns // target.threads) if target.threads else target.accumulators
     for vectors in range(1, 5):
         if columns % (vectors * lanes):
             continue
         for height in range(1, 17):
-            if rows % height or height * vectors > target.accumulators:
+            if rows % height or height * vectors > most:
                 continue
             score = height * vectors / (vectors + height / 2 + 0.5)  # work over loads; a broadcast is the cheaper load
             if score > best_score:

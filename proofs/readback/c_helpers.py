@@ -206,7 +206,7 @@ def _extremum(name: str, kind: Type) -> str:
     if kind.width == wide:
         fast = f"""\
 #if defined(__AVX512F__)
-  return ({v})_mm512_mask_mov_{p}(_mm512_{name}_{p}(a, b), _mm512_cmp_{p}_mask(a, a, 3), a);
+  return ({v})_mm512_mask_{name}_{p}(a, _mm512_cmp_{p}_mask(a, a, 7), a, b);
 #else
 """
     elif kind.width == half:

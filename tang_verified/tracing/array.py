@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tang_verified.errors import ControlFlowError
+from tang_verified.errors import ConcreteRead, ControlFlowError
 from tang_verified.semantics.program import SORTS, DType, Tensor
 from tang_verified.semantics.terms import Read, Term
 from tang_verified.tracing.extent import from_term
@@ -26,6 +26,13 @@ class Scalar(Operators):
 
     def __repr__(self) -> str:
         return f"Scalar({self.term}, {self.dtype_name})"
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        """What NumPy asks of an index."""
+        raise ConcreteRead(
+            f"np.asarray of a traced {self.dtype_name} value, perhaps as an index of a concrete array: it has no value here",
+            "let the body read arrays that are variables of the function around it (a[i, k], not self.a[i, k])",
+        )
 
     @property
     def dtype(self) -> Any:

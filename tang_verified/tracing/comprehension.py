@@ -5,7 +5,7 @@
 Indices are scalars: they add, multiply by ints, divide and compare, and a[i, k] reads an element. An axis' extent is read
 off the arrays that it indexes alone (a[i, k], not a[i + k]), or given: extents={"k": 3}. `where` bounds the domain by
 comparisons of indices; a condition on data goes into the body, as np.where. Where a bounded domain is empty, max and min of
-reals are -inf and inf, those of integers 0.
+reals are -inf and inf, those of integers 0. On NumPy arrays the value is computed at once (on_numpy.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tang_verified.errors import BoundsError, DTypeError, ShapeError, TraceError, UnsupportedError
+from tang_verified.errors import BoundsError, ConcreteRead, DTypeError, ShapeError, TraceError, UnsupportedError
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.program import SORTS, DType
 from tang_verified.semantics.terms import (
@@ -46,6 +46,7 @@ from tang_verified.tracing.array import Scalar, Traced
 from tang_verified.tracing.context import Tracing
 from tang_verified.tracing.dtypes import INT_EXTREMES, cast, promote
 from tang_verified.tracing.extent import as_term
+from tang_verified.tracing.on_numpy import on_numpy
 from tang_verified.tracing.sizes import is_affine, is_affine_condition, show, show_shape
 from tang_verified.tracing.values import Lifted, lift, tracing_of
 
@@ -64,15 +65,38 @@ def comprehension(
     where: Callable[..., Any] | None = None, finish: Callable[..., Any] | None = None,
     extents: Mapping[str, Any] | None = None,
 ) -> Any:  # fmt: skip
-    """The array with axes `out`; a tuple of arrays, one a field, for a monoid of several fields without `finish`."""
+    """The array with axes `out`; a tuple of arrays, one a field, for a monoid of several fields without `finish`.
+
+    >>> import numpy as np
+    >>> a, b = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([10.0, 1.0])
+    >>> comprehension(out="i", reduce="k", body=lambda i, k: a[i, k] * b[k])
+    array([12., 34.])
+    """
     kept, folded = tuple(out.split()), tuple(reduce.split())
     if len(set(kept + folded)) != len(kept + folded):
         raise ShapeError(f"comprehension: an axis is named twice in out={out!r}, reduce={reduce!r}")
+
+    def stated(body: Callable[..., Any], where: Callable[..., Any] | None) -> Any:
+        return _stated(kept, folded, body, monoid, where, finish, dict(extents or {}))
+
+    try:
+        return stated(body, where)
+    except ConcreteRead:
+        result = on_numpy(stated, body, where)
+        if result is None:
+            raise
+        return result
+
+
+def _stated(
+    kept: tuple[str, ...], folded: tuple[str, ...], body: Callable[..., Any], monoid: str | Monoid,
+    where: Callable[..., Any] | None, finish: Callable[..., Any] | None, given: dict[str, Any],
+) -> Any:  # fmt: skip
+    """The comprehension over traced arrays."""
     indices = [Scalar(Var(f"@{name}"), "int64", None, True) for name in kept + folded]
     results = body(*indices)
     fields = list(results) if isinstance(results, tuple) else [results]
     condition = where(*indices) if where is not None else True
-    given = dict(extents or {})
     tracing = tracing_of([*fields, condition, *given.values()], "comprehension")
     if tracing is None:
         raise TraceError("comprehension: the body reads no traced array", "read elements of the arguments, as in a[i, k]")
@@ -96,12 +120,21 @@ def comprehension(
 def monoid(name: str, *, identity: Any, combine: Callable[[Any, Any], Any], commutative: bool = True) -> Monoid:
     """A monoid from plain functions. Fields are tuples, or single values for one field.
 
-    An identity of 0.0 makes a real field, 0 an integer one, False a bool one. Associativity and, where claimed,
-    commutativity are proved before they are used.
+    An identity of 0.0 makes a real field, 0 an integer one, False a bool one. Compiling proves that the identity is one
+    on both sides, that combine is associative and, where claimed, commutative; it refuses with values where that fails.
 
-    >>> m = monoid("first", identity=0.0, combine=lambda a, b: a, commutative=False)
-    >>> len(m.combine)
-    1
+    >>> import numpy as np
+    >>> import tang_verified as tv
+    >>> affine = tv.monoid(  # of the maps s -> s·x + y: what comes first is applied first
+    ...     "affine", identity=(1.0, 0.0), combine=lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), commutative=False
+    ... )
+    >>> def recurrence(x, y):
+    ...     maps = tv.comprehension(out="", reduce="k", monoid=affine, body=lambda k: (x[k], y[k]))
+    ...     return maps[1]
+    >>> kernel = tv.compile(recurrence, x="n", y="n")
+    >>> x, y = np.array([2, 3, 5], "float32"), np.array([1, 1, 1], "float32")
+    >>> float(kernel(x, y)), float(recurrence(x, y)), (1.0 * 3 + 1) * 5 + 1
+    (21.0, 21.0, 21.0)
     """
     single = not isinstance(identity, tuple)
     values = [lift(value, None, "monoid identity") for value in ((identity,) if single else identity)]
@@ -146,7 +179,7 @@ def _states(
         if len(fields) != 1:
             raise ShapeError(f"comprehension: {len(fields)} fields for the monoid {monoid!r}", "use tv.monoid(...) for a tuple")
         own = fields[0].sort
-        sort: Sort = own if own in NAMED[monoid] else next(iter(NAMED[monoid])) if own == "bool" else "real"
+        sort: Sort = own if own in NAMED[monoid] else "int" if own == "bool" else "real"
         if sort not in NAMED[monoid] or (own != "bool" and sort == "bool"):
             raise DTypeError(f"comprehension: a body of dtype {fields[0].dtype} for the monoid {monoid!r}")
         chosen = NAMED[monoid][sort]

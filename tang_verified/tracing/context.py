@@ -7,6 +7,7 @@ x[1:]) raises the size's lower end: `require`. A range never widens, so an answe
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
     from tang_verified.tracing.array import Traced
 
 
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """Why a size begins at `low` although a smaller one was declared: what goes wrong below it, and the user's line."""
+
+    low: int
+    why: str
+    place: Place | None
+
+
 class Tracing:
     """The mutable state of one call of `trace`."""
 
@@ -31,6 +41,7 @@ class Tracing:
         self.inputs = inputs
         self.defs: list[Def] = []
         self.places: dict[str, Place | None] = {}
+        self.narrowed: dict[str, Narrowed] = {}
         self.taken = frozenset(sizes) | {tensor.name for tensor in inputs}
         self.sub = "sub0" if empty == "zero" else "sub"
         self.div = "div0" if empty == "zero" else "div"
@@ -95,6 +106,7 @@ class Tracing:
             raise BoundsError(f"{why}{stated}", "check the index, or declare the range in the spec, as in spec('n>=1')")
         name, low = found
         self.sizes[name] = Size(name, low, self.sizes[name].high)
+        self.narrowed[name] = Narrowed(low, why, user_place())
 
     def least(self, a: Term, b: Term, why: str) -> Term:
         """min(a, b) where it can be told which it is; else a, and sizes are raised until that is the minimum."""

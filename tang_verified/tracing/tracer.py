@@ -14,7 +14,7 @@ from tang_verified.errors import Place, SpecError, TraceError
 from tang_verified.semantics.program import Program, Size, Tensor, size_term
 from tang_verified.spec import Spec, spec
 from tang_verified.tracing.array import Traced
-from tang_verified.tracing.context import Tracing
+from tang_verified.tracing.context import Narrowed, Tracing
 from tang_verified.tracing.finish import finish
 
 
@@ -28,6 +28,14 @@ def trace(
     >>> [str(size.name) for size in program.sizes], len(program.defs)
     (['n', 'd', 'm'], 2)
     """
+    return trace_and_reasons(fn, specs, empty=empty, name=name)[0]
+
+
+def trace_and_reasons(
+    fn: Callable[..., Any], specs: Mapping[str, Spec | str] | None = None, *, empty: Literal["nan", "zero"] = "nan",
+    name: str | None = None,
+) -> tuple[Program, dict[str, Narrowed]]:  # fmt: skip
+    """The program, and for each size that the code narrowed the operation that did."""
     if empty not in ("nan", "zero"):
         raise TraceError(f"empty={empty!r} is not a convention", "use empty='nan' (NumPy's) or empty='zero'")
     here = _place(fn)
@@ -44,7 +52,7 @@ def trace(
     parts = list(result) if isinstance(result, (tuple, list)) else [result]
     if not parts:
         raise TraceError(f"{label} returns no array", "return an array or a tuple of arrays", here)
-    return finish(tracing, label, _outputs(tracing, parts, label, here))
+    return finish(tracing, label, _outputs(tracing, parts, label, here)), tracing.narrowed
 
 
 def _arguments(

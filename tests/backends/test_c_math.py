@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from tang_verified.proofs.readback.c_math import ULPS
 from tang_verified.semantics.build import ceildiv, iadd, imul, lt, op, var
 from tang_verified.semantics.kernel import Assign
 
@@ -62,10 +63,7 @@ def exact(name: str, x: np.ndarray) -> np.ndarray:
     return getattr(np, name)(wide)  # type: ignore[no-any-return]
 
 
-BOUND = {
-    ("exp", "float32"): 1.1, ("log", "float32"): 1.1, ("tanh", "float32"): 1.6, ("erf", "float32"): 1.6,
-    ("exp", "float64"): 1.1, ("log", "float64"): 1.1, ("tanh", "float64"): 1.6,
-}  # fmt: skip
+BOUND = {(name, {"f32": "float32", "f64": "float64"}[kind]): ulp for (name, kind), ulp in ULPS.items()}
 
 
 @pytest.mark.parametrize(("name", "dtype"), list(BOUND))

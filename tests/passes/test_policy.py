@@ -38,6 +38,33 @@ def test_a_chain_of_long_contractions() -> None:
     assert kept(mlp, x="n 512", w="512 m", u="m 64") == 1  # 512 products for each element
 
 
+def attend(q: Any, k: Any, v: Any) -> Any:
+    return softmax(q @ k.mT) @ v
+
+
+def test_a_chain_of_three_contractions_is_cut() -> None:
+    """The sum over the keys holds scores that do not depend on its column: they are not to be computed for each column."""
+    xs = {"q": "n 64", "k": "m 64", "v": "m 64"}
+    assert kept(lambda q, k, v: attend(attend(q, k, v), k, v), **xs) == 1
+    assert kept(lambda q, k, v: attend(q, k, v).sum(axis=-1), **xs) == 1
+    assert kept(lambda x, w, u: mlp(x, w, u) @ u.mT, x="n 64", w="64 m", u="m 64") == 1
+    assert kept(attend, **xs) == 0
+    assert kept(lambda x: (softmax(x) * x).sum(axis=-1), x="n m") == 0  # a maximum and a sum that hold no fold
+
+
+def test_what_is_read_at_two_places_is_the_last_that_is() -> None:
+    """Not the scores or the row sums of a, but a itself."""
+
+    def twice(q: Any, k: Any, v: Any) -> Any:
+        a = attend(q, k, v)
+        return a @ a.mT
+
+    program = trace(twice, {"q": "n 64", "k": "n 64", "v": "n 64"})
+    (name,) = materialised(program) - set(program.outputs)
+    assert "matmul" in name or name == "a"
+    assert [d.tensor.name for d in program.defs].index(name) == len(program.defs) - 3  # then a.mT, then the product
+
+
 def test_expensive_arguments_of_a_contraction() -> None:
     assert kept(lambda x, w: x.__array_namespace__().cos(x) @ w, x="n d", w="d m") == 1
     assert kept(lambda x, w: (x * 2.0 + 1.0) @ w, x="n d", w="d m") == 0

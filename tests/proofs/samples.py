@@ -1,4 +1,4 @@
-"""Real certificates for the tests, made once a run: hand-written attention, and softmax through the passes."""
+"""Real certificates for the tests, made once a run: hand-written attention; softmax and rows of a table through the passes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from tang_verified.passes.schedule.search import certified_plan
 from tang_verified.passes.schedule.target import Target
 from tang_verified.proofs.certificate import write
 from tang_verified.proofs.check import Certified, certify
+from tang_verified.spec import spec
 from tang_verified.tracing.tracer import trace
 from tests.proofs.attention import attention
 
+ARITHMETIC = ("C: a + b is rounded to nearest", "C: exp: within 1.1 ulp")
 
 @cache
 def certified(name: str) -> Certified:
     if name == "attention":
         program, kernel = attention()
         return certify(program, [], [kernel])
-    program = trace(softmax, {"x": "n m"}, name="softmax")
+    if name == "embedding":
+        program = trace(lambda table, token: table[token], {"table": "100 8", "token": spec("n", "int32")}, name="rows")
+    else:
+        program = trace(softmax, {"x": "n 8" if name == "one tile" else "n m"}, name="softmax")
     return certified_plan(program, derive(program), Target(), {})[0]
 
 
@@ -32,7 +37,7 @@ def sources(name: str) -> dict[str, str]:
 
 @cache
 def certificate(name: str) -> str:
-    return write(certified(name), sources(name))
+    return write(certified(name), sources(name), ARITHMETIC)
 
 
 def softmax(x):  # type: ignore[no-untyped-def]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -41,7 +42,14 @@ def put(folder: Path, name: str) -> Path:
 def test_audit_of_a_folder(folder: Path) -> None:
     result = run("audit", folder)
     assert result.exit_code == 0, result.output
-    assert "softmax.cert.json: proved: 108 obligations" in result.output
+    assert "softmax.cert.json: proved: 127 obligations" in result.output
+
+
+def test_several_backends_side_by_side(tmp_path: Path) -> None:
+    made = run("compile", "examples/rmsnorm.py:rmsnorm", "--backend", "c,opencl", "--out", tmp_path, "--quiet")
+    assert made.exit_code == 0, made.output
+    assert {path.name for path in tmp_path.iterdir()} == {"rmsnorm.c", "rmsnorm.c.cert.json", "rmsnorm.cl", "rmsnorm.cl.cert.json"}
+    assert run("audit", tmp_path).exit_code == 0
 
 
 def test_audit_is_a_function_too(folder: Path) -> None:
@@ -112,6 +120,10 @@ def test_explain_and_assumptions_refuse_what_is_no_certificate(folder: Path) -> 
 def test_assumptions(folder: Path) -> None:
     text = run("assumptions", folder / "softmax.cert.json").output
     assert "exp/positive: exp(x) > 0   [real analysis" in text
+    outside = text.split("outside the proofs\n")[1]
+    assert "  C: exp: within 1.1 ulp" in text.split("conventions\n")[0]
+    for word in ("printer", "compiler", "OpenMP", "check_finite=True", "x / 0", "integer data", "rounding"):
+        assert word in outside
     assert "real inputs are finite" in text and "1 <= m <= 2147483647" in text and "z3-solver" in text
 
 
@@ -126,8 +138,28 @@ def test_diff(folder: Path) -> None:
     assert result.exit_code == 1 and "weaker: axiom log/inverse is new" in result.output
 
 
+def test_diff_of_different_programs_is_a_summary(folder: Path) -> None:
+    other = folder / "attention.cert.json"
+    other.write_text(certificate("attention"), "utf-8")
+    result = run("diff", folder / "softmax.cert.json", other)
+    lines = result.output.splitlines()
+    counts = re.fullmatch(r"(\d+) added, (\d+) removed, (\d+) changed, (\d+) weaker", lines[0])
+    assert counts is not None and result.exit_code == 1
+    assert lines[1].startswith("these are different programs: softmax(x float32[n, m]) -> ") and " and attn(q " in lines[1]
+    assert len(lines) <= 2 + 4 * 10 + 1 and lines[-1].endswith("more are not listed; --verbose lists them")
+    every = run("diff", "--verbose", folder / "softmax.cert.json", other).output.splitlines()
+    assert every[:2] == lines[:2] and len(every) == 2 + sum(map(int, counts.groups()))
+    assert int(lines[-1].split()[0]) == len(every) - len(lines) + 1 and set(lines[:-1]) <= set(every)
+
+
+def test_diff_of_one_program_does_not_call_it_another(folder: Path) -> None:
+    result = run("diff", folder / "softmax.cert.json", put(folder, "all obligations removed"))
+    assert "different programs" not in result.output and re.match(r"\d+ weaker", result.output)
+
+
 def test_trusted_base() -> None:
     text = run("audit", "--trusted-base").output
+    assert "OpenMP" in text and "integer data" in text
     assert "proofs/check.py" in text and "exp/sum: x + y = z implies" in text and "z3-solver" in text
 
 
@@ -136,6 +168,9 @@ def test_doctor() -> None:
     assert result.exit_code in (0, 1)
     for word in ("python", "z3-solver", "islpy", "cvc5", "threads"):
         assert word in result.output
+    for backend in ("opencl", "wgsl", "glsl", "cuda", "metal"):
+        (line,) = [line for line in result.output.splitlines() if f" {backend}: " in line]
+        assert line.startswith("ok ") or "run: " in line
 
 
 @pytest.mark.parametrize("command", ["audit", "explain", "diff", "assumptions", "doctor"])

@@ -223,4 +223,4 @@ def test_sealed() -> None:
     from tang_verified.proofs.check import Certified
 
     with pytest.raises(IllFormed, match="only the checker"):
-        Certified(program(define("out", x(i))), (), program(define("out", x(i))), (), (), (), object())
+        Certified(program(define("out", x(i))), (), program(define("out", x(i))), (), (), (), {}, object())

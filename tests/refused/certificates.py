@@ -22,7 +22,7 @@ Change = Callable[[Data], "str | bytes | None"]
 @dataclass(frozen=True)
 class Mutant:
     name: str
-    base: str  # "attention" or "softmax"
+    base: str  # "attention", "softmax" or "one tile"
     change: Change
     exit_code: int
     says: tuple[str, ...]
@@ -218,6 +218,41 @@ def statement_altered(part: Data) -> None:
     part["statements"][name] = part["statements"][name].replace("(check-sat)", "(assert false)\n(check-sat)")
 
 
+def of_range(part: Data) -> str:
+    """A model in which something lies within a range that the size n bounds."""
+    found: str = next(o["model"] for o in part["obligations"] if "i.n" in part["models"].get(o["model"], {}))
+    return found
+
+
+def one_model(part: Data) -> None:
+    for entry in part["obligations"]:
+        entry["model"] = entry["model"] and of_range(part)
+
+
+def renamed_model(part: Data) -> None:
+    """Two good models of one statement's hypotheses, the second under the first's name."""
+    name = of_range(part)
+    part["models"][name] = {**part["models"][name], "i.m": part["models"][name]["i.m"] + 1}
+
+
+def vacuous(part: Data) -> Data:
+    found: Data = next(o for o in part["obligations"] if o["trust"] == "vacuous")
+    return found
+
+
+def contradiction(part: Data) -> Data:
+    found: Data = next(o for o in part["obligations"] if o["name"].endswith("/contradictory"))
+    return found
+
+
+def model_of_nothing(part: Data) -> None:
+    name = next(name for name, model in part["models"].items() if "i.n" in model)
+    text = part["statements"][vacuous(part)["statement"]]
+    values = {line.split()[1]: 0 for line in text.splitlines() if line.startswith("(declare-fun ")}
+    part["models"][name] = values
+    vacuous(part).update(model=name, trust="replayed")
+
+
 def add_obligation(part: Data) -> None:
     part["obligations"].append({**part["obligations"][0], "name": "all/well"})
 
@@ -267,7 +302,7 @@ def changed_sources(change: Callable[[str], str]) -> Callable[[], dict[str, str]
     return lambda: {name: change(text) for name, text in sources("attention").items()}
 
 
-A, S = "attention", "softmax"
+A, S, T = "attention", "softmax", "one tile"
 INJECTION = "n] -> { [] : 0 = 1 } #"
 UNREADABLE = [
     Mutant("truncated", A, raw(lambda t: t[: len(t) // 2]), 4, ("not JSON",)),
@@ -315,6 +350,16 @@ UNREADABLE = [
     Mutant("division by zero", A, node(["real", "0"], ["real", "1/0"]), 4, ("no rational",)),
     Mutant("a source in another folder", A, set_in("sources", to={"../attention.c": "0" * 64}), 4, ("is no identifier",)),
     Mutant("a bound that format 1 has not", A, set_in("traffic", to={"bytes": 0}), 4, ("states no such bound",)),
+    Mutant("a model of what + means", A, body(lambda p: p["models"][of_range(p)].update({"+": {"at": [], "else": 0}})), 4,
+           ("gives values to names of statements",)),
+    Mutant("a model with a float's spelling", A, body(lambda p: p["models"][of_range(p)].update({"r.x": "0.5"})), 4,
+           ("'0.5' is no int, bool or rational",)),
+    Mutant("a root of 8 beside that of 2", A,
+           body(lambda p: p["models"][of_range(p)].update({"r.x": [[2, "-2"], [8, "1"]]})), 4, ("squarefree",)),
+    Mutant("a root of an enormous number", A,
+           body(lambda p: p["models"][of_range(p)].update({"r.x": [[10**30, "1"]]})), 4, ("squarefree",)),
+    Mutant("a table without values", A, body(lambda p: p["models"][of_range(p)].update({"fn.exp": {"at": [[]], "else": "0"}})),
+           4, ("without a value",)),
     Mutant("escape codes in a note", S, set_in("steps", 0, "note", to="\x1b[2Jproved"), 4, ("not a printable text",)),
     Mutant("a path that is text", S, set_in("steps", 0, "path", to="0"), 4, ("expected list, found str",)),
 ]  # fmt: skip
@@ -347,8 +392,29 @@ MISMATCH = [
     Mutant("obligation added", A, body(add_obligation), 1, ("all/well", "mismatch", "nothing asks for it")),
     Mutant("trust raised", A, body(lambda p: replaced(p).update(trust="checked")), 1, ("mismatch", "trust checked")),
     Mutant("prover altered", A, body(lambda p: replaced(p).update(prover="structure")), 1, ("mismatch", "prover structure")),
+    Mutant("a size outside its range", A, body(lambda p: p["models"][of_range(p)].update({"i.n": -1})), 1,
+           ("/hypotheses", "disproved", "it falsifies (assert (<= 1 i.n))")),
+    Mutant("half a size", A, body(lambda p: p["models"][of_range(p)].update({"i.n": "1/2"})), 1,
+           ("/hypotheses", "disproved", "no value of sort Int")),
+    Mutant("true for a size", A, body(lambda p: p["models"][of_range(p)].update({"i.n": True})), 1, ("no value of sort Int",)),
+    Mutant("no value for a size", A, body(lambda p: p["models"][of_range(p)].pop("i.n")), 1, ("no value of sort Int",)),
+    Mutant("exp is the constant 2", A, body(lambda p: [m.update({"fn.exp": {"at": [], "else": "2"}}) for m in p["models"].values()]),
+           1, ("/hypotheses", "disproved", "it falsifies (assert ")),
+    Mutant("every model the first", A, body(one_model), 1, ("/hypotheses", "disproved")),
+    Mutant("a good model under another's name", A, body(renamed_model), 1, ("mismatch", "not what the file has under that name")),
+    Mutant("a model that nothing names", A, body(lambda p: p["models"].update({"0" * 64: {}})), 1, ("models", "mismatch")),
+    Mutant("more in a model than it needs", A, body(lambda p: p["models"][of_range(p)].update({"i.unused": 1})), 1,
+           ("mismatch", "not what the file has under that name")),
+    Mutant("a proof called vacuous", A, body(lambda p: replaced(p).update(trust="vacuous", model="")), 1,
+           ("mismatch", "trust vacuous")),
+    Mutant("a vacuous proof passed for another", T, body(lambda p: vacuous(p).update(trust="replayed")), 1,
+           ("mismatch", "trust replayed is not how it is shown: isl, vacuous")),
+    Mutant("a model of contradictory facts", T, body(model_of_nothing), 1, ("/hypotheses", "disproved", "it falsifies")),
     Mutant("an axiom altered", A, set_in("axioms", "exp/zero", to="exp(0) = 0"), 1, ("axiom exp/zero", "mismatch")),
     Mutant("an axiom too many", A, set_in("axioms", "log/inverse", to="log 1 = 0"), 1, ("axiom log/inverse", "mismatch")),
+    Mutant("no word on the texts' arithmetic", A, set_in("arithmetic", to=[]), 3, ("arithmetic", "missing")),
+    Mutant("arithmetic that is no text", A, set_in("arithmetic", to=[1]), 4, ("arithmetic",)),
+    Mutant("arithmetic left out", A, body(lambda b: b.pop("arithmetic")), 4, ("arithmetic",)),
     Mutant("a convention removed", A, drop_from("conventions", 0), 1, ("conventions", "mismatch")),
     Mutant("a node that nothing names", A, body(lambda p: p["nodes"].append(["var", "unused"])), 1, ("nodes", "mismatch")),
     Mutant("store without its guard", A, body(unguard), 1, ("in-bounds/out", "disproved", "false at")),
@@ -372,6 +438,11 @@ MISMATCH = [
 ]  # fmt: skip
 MISSING = [
     Mutant("obligation removed", A, drop_from("obligations", 5), 3, ("missing", "absent in the file")),
+    Mutant("model removed", A, body(lambda p: p["models"].pop(of_range(p))), 3, ("missing", "is not recorded")),
+    Mutant("all models removed", T, set_in("models", to={}), 3, ("missing", "is not recorded")),
+    Mutant("an obligation without its model", A, body(lambda p: replaced(p).update(model="")), 3, ("missing", "is not recorded")),
+    Mutant("that facts are contradictory, removed", T, body(lambda p: p["obligations"].remove(contradiction(p))), 3,
+           ("/contradictory", "missing", "absent in the file")),
     Mutant("axiom removed", A, drop_from("axioms", "exp/sum"), 3, ("axiom exp/sum", "missing")),
     Mutant("source missing", A, body(lambda p: None), 3, ("attention.c", "missing"), sources=dict),
     Mutant("all obligations removed", S, set_in("obligations", to=[]), 3, ("missing", "absent in the file")),

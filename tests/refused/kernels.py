@@ -267,7 +267,7 @@ def _outside(kernel: Kernel) -> Kernel:
 
 
 def _parallel(s: For) -> For:
-    return replace(s, kind="thread")
+    return replace(s, kind="grid")
 
 
 def _loops(edit: Callable[[Loop], Loop | None]) -> Callable[[Assign], Assign | None]:
@@ -560,7 +560,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "two iterations write one cell",
         "max_pool",
         "race",
-        store(lambda s: (For(Axis("r", Const(2)), "thread", (s,)),)),
+        store(lambda s: (For(Axis("r", Const(2)), "grid", (s,)),)),
         "no-race/",
     ),
     Mutant("written twice", "clip", "race", store(_twice_over), "no-race/"),
@@ -1099,7 +1099,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "staged tile private to its writers",
         "staged",
         "stage",
-        lambda k: loop(lambda s: replace(s, kind="thread") if s.kind == "seq" else None)(
+        lambda k: loop(lambda s: replace(s, kind="grid") if s.kind == "seq" else None)(
             buffer(lambda s: replace(s, buffer=replace(s.buffer, scope="thread")))(k)
         ),
         "no-race/scope",

@@ -22,7 +22,7 @@ def kernel():
 
 def test_it_is_split(kernel) -> None:
     assert len(kernel.certified.kernels) == 1
-    assert "part_state" in kernel.source
+    assert "part_state" in kernel.source, kernel.notes
     assert not [note for note in kernel.notes if note.startswith("schedule")]
 
 

@@ -1,0 +1,72 @@
+"""What a language does to real arithmetic, as its own documents state it: a table in each dialect.
+
+    Arithmetic(document=…, rounding="to nearest, ties to even", contraction="never (FP_CONTRACT OFF)", errors={"exp": Error(3)})
+    lines()   ->   ("OpenCL C: a + b, a - b and a * b are rounded to nearest, ties to even", …, "OpenCL C: exp within 3 ulp")
+
+Nothing is proved from it. A certificate carries the lines of the backend whose texts it names, as conventions are carried:
+the equalities are over the reals, and this is how far the machine's numbers may be from them, operation by operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """The largest error of a float32 result: ulp + slope·|x| units in the last place, or `absolute` where that is more.
+
+    `note`: where it holds, or what is said in place of a bound.
+    """
+
+    ulp: float | None = None
+    slope: float = 0.0
+    absolute: float = 0.0
+    note: str = ""
+
+    def __str__(self) -> str:
+        parts = []
+        if self.ulp is not None:
+            parts.append(f"within {self.ulp:g}{f' + {self.slope:g}|x|' if self.slope else ''} ulp")
+        if self.absolute:
+            parts.append(f"within {self.absolute:g}")
+        return " ".join(filter(None, [" or ".join(parts), self.note]))
+
+
+CORRECT = Error(0.5)
+EITHER = Error(1.0)  # rounded to one of the two neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """One language's, with the options that its runtime compiles with."""
+
+    language: str
+    document: str
+    rounding: str  # of + - *
+    contraction: str  # whether a * b + c may be rounded once
+    reassociation: str
+    subnormals: str
+    special: str  # infinities and nan
+    half: str  # how a float32 becomes a float16
+    errors: Mapping[str, Error]
+    double: str = "there is no float64"
+
+    def lines(self) -> tuple[str, ...]:
+        """The statement that a certificate carries."""
+        facts = {
+            "as stated by": self.document,
+            "a + b, a - b, a * b are rounded": self.rounding,
+            "a * b + c rounded once": self.contraction,
+            "sums reassociated": self.reassociation,
+            "subnormal numbers": self.subnormals,
+            "infinities and nan": self.special,
+            "float32 to float16": self.half,
+            "float64": self.double,
+        }
+        out = [f"{self.language}: {name}: {fact}" for name, fact in facts.items()]
+        by_error: dict[str, list[str]] = {}
+        for name, error in self.errors.items():
+            by_error.setdefault(str(error), []).append(name)
+        return (*out, *(f"{self.language}: {', '.join(names)}: {error}" for error, names in by_error.items()))

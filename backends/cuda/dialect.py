@@ -1,0 +1,164 @@
+"""CUDA C++: `__global__` functions of scalar code, compiled by NVRTC or nvcc."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from tang_verified.backends.arithmetic import CORRECT, Arithmetic, Error
+from tang_verified.backends.scalar import ScalarDialect
+from tang_verified.backends.scopes import Type
+from tang_verified.backends.simt import Entry
+from tang_verified.semantics.kernel import Kernel
+from tang_verified.semantics.program import BYTES, DType
+
+FUNCTIONS = """exp log log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan erf floor ceil pow"""
+
+ARITHMETIC = Arithmetic(
+    language="CUDA C++",
+    document="CUDA C++ Programming Guide, Mathematical Functions (full range)",
+    rounding="to nearest, ties to even",
+    contraction="wherever it stands (-fmad=true, the default)",
+    reassociation="never (no -use_fast_math)",
+    subnormals="kept (-ftz=false, the default)",
+    special="as IEEE 754 says",
+    half="to nearest, ties to even (__float2half_rn); computed in float32",
+    errors={
+        **dict.fromkeys(("a / b", "sqrt"), CORRECT), **dict.fromkeys(("log", "log1p", "expm1"), Error(1)),
+        **dict.fromkeys(("exp", "rsqrt", "sin", "cos", "tanh", "cosh", "atan", "erf"), Error(2)),
+        **dict.fromkeys(("sinh", "acos"), Error(3)), **dict.fromkeys(("tan", "asin", "pow"), Error(4)),
+        "mma": Error(note="products of float16 are exact; no document states how their float32 sums are rounded"),
+    },
+    double="a / b and sqrt correctly rounded, functions within the same ulp",
+)  # fmt: skip
+COPY = """static __device__ __forceinline__ void cp_async_BYTES(void *to, const void *from) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], BYTES;" :: "r"(address), "l"(from) : "memory");
+}"""
+PAIR = """static __device__ __forceinline__ unsigned tv_pair(__half low, __half high) {
+  return (unsigned)__half_as_ushort(low) | (unsigned)__half_as_ushort(high) << 16;
+}"""
+MULTIPLY = """static __device__ __forceinline__ void mma_m16n8k16(float &c0, float &c1, float &c2, float &c3,
+    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}"""
+COMMIT = """static __device__ __forceinline__ void cp_async_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}"""
+WAIT = """template <int keep> static __device__ __forceinline__ void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" :: "n"(keep) : "memory");
+}"""
+
+
+class CudaDialect(ScalarDialect):
+    """Spells kernels in CUDA C++."""
+
+    name = "CUDA C++"
+    arithmetic = ARITHMETIC
+    reserved = frozenset(
+        f"""{FUNCTIONS} alignas alignof and asm auto bool break case catch char class const constexpr continue decltype default
+        delete do double else enum explicit export extern false float for friend goto half if inline int long mutable namespace
+        new noexcept not nullptr operator or private protected public register return short signed sizeof static struct switch
+        template this throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor main
+        max min abs fabs rint size_t blockIdx threadIdx gridDim blockDim warpSize {' '.join(f + 'f' for f in FUNCTIONS.split())}
+        j0 j1 jn y0 y1 yn printf block thread""".split()
+    )
+    types: ClassVar = {"f16": "__half", "f32": "float", "f64": "double", "i64": "long long", "bool": "bool"}
+    elements: ClassVar = {
+        "float16": "__half", "float32": "float", "float64": "double", "int32": "int", "int64": "long long",
+        "bool": "unsigned char",
+    }  # fmt: skip
+    functions: ClassVar = {**{name: name for name in FUNCTIONS.split()}, "round": "rint", "abs": "fabs"}
+    infinity: ClassVar = {
+        "inf": "__int_as_float(0x7f800000)", "-inf": "__int_as_float(0xff800000)", "nan": "__int_as_float(0x7fffffff)",
+    }  # fmt: skip
+    subgroup = 32
+    asynchronous = True
+    vector_bytes = 16
+    unit = "mma.m16n8k16.f16.f32"
+    qualifier = "static __device__ __forceinline__ "
+
+    def library(self, name: str, kind: Type) -> str:
+        return super().library(name, kind) + ("f" if kind.kind == "f32" else "")
+
+    def load(self, dtype: DType, array: str, offset: str, kind: Type) -> str:
+        return f"__half2float({array}[{offset}])" if dtype == "float16" else super().load(dtype, array, offset, kind)
+
+    def store(self, dtype: DType, array: str, offset: str, value: str, kind: Type) -> str:
+        if dtype == "float16":
+            return f"{array}[{offset}] = __float2half_rn({value});"
+        return super().store(dtype, array, offset, value, kind)
+
+    def block_index(self) -> str:
+        return "blockIdx.x + blockIdx.y * gridDim.x"
+
+    def thread_index(self) -> str:
+        return "threadIdx.x"
+
+    def exchange(self, text: str, step: int, kind: Type) -> str:
+        return f"__shfl_xor_sync(0xffffffffu, {text}, {step})"
+
+    def convert(self, text: str, have: Type, want: Type) -> str:
+        if have.kind == "f16":
+            return text if want.kind == "f16" else f"__half2float({text})"
+        if want.kind != "f16":
+            return super().convert(text, have, want)
+        loaded = re.fullmatch(r"__half2float\((\w+\[[^\[\]]*\])\)", text)
+        return loaded[1] if loaded else f"__float2half_rn({text})"
+
+    def multiply(self, unit: str, c: Sequence[str], a: Sequence[str], b: Sequence[str]) -> str:
+        self.need("tv_pair", PAIR)
+        self.need("mma_m16n8k16", MULTIPLY)
+        pairs = [f"tv_pair({lo}, {hi})" for part in (a, b) for lo, hi in zip(part[::2], part[1::2], strict=True)]
+        return f"mma_m16n8k16({', '.join([*c, *pairs])});"
+
+    def move(
+        self, dtype: DType, width: int, target: str, offset: str, source: str, place: str, condition: str | None, wait: bool
+    ) -> str:
+        if wait:
+            return super().move(dtype, width, target, offset, source, place, condition, wait)
+        size = width * BYTES[dtype]
+        name = self.need(f"cp_async_{size}", COPY.replace("BYTES", str(size)))
+        copy = f"{name}(&{target}[{offset}], &{source}[{place}]);"
+        if condition is None:
+            return copy
+        bits = self.words(dtype, width)
+        return f"if ({condition}) {copy} else {self.at('shared', bits, target, offset)} = {self.zero(bits)};"
+
+    def words(self, dtype: DType, width: int) -> str:
+        if width == 1:
+            return self.element(dtype)
+        return "unsigned" if dtype == "float16" and width == 2 else super().words(dtype, width)
+
+    def at(self, space: str, bits: str, array: str, offset: str) -> str:
+        return f"*({'' if space == 'shared' else 'const '}{bits} *)&{array}[{offset}]"
+
+    def zero(self, bits: str) -> str:
+        return f"make_{bits}({', '.join('0' * int(bits[-1]))})" if bits[-1].isdigit() else "0"
+
+    def commit(self) -> str:
+        return f"{self.need('cp_async_commit', COMMIT)}();"
+
+    def wait(self, keep: int) -> str:
+        return f"{self.need('cp_async_wait', WAIT)}<{keep}>();"
+
+    def barrier(self) -> str:
+        return "__syncthreads();"
+
+    def module(self, kernel: Kernel, entries: Sequence[Entry]) -> str:
+        lines = [f"// {kernel.name}: {' '.join(kernel.outputs)} of {kernel.program.name}."]
+        if any("float16" in (dtype for _, dtype, _ in (*e.arrays, *e.shared)) for e in entries):
+            lines.append("#include <cuda_fp16.h>")
+        lines += self.helpers()
+        for entry in entries:
+            parameters = [f"{'' if written else 'const '}{self.element(dtype)} *__restrict__ {name}"
+                          for name, dtype, written in entry.arrays]  # fmt: skip
+            parameters += [f"const long long {name}" for name in entry.sizes]
+            lines += ["", f'extern "C" __global__ void __launch_bounds__({entry.threads}, 1)',
+                      f"{entry.name}({', '.join(parameters)}) {{"]  # fmt: skip
+            lines += [f"  __shared__ __align__(16) {self.element(t)} {name}[{count}];" for name, t, count in entry.shared]
+            lines += [*entry.body, "}"]
+        return "\n".join([*lines, ""])

@@ -1,0 +1,1 @@
+"""GLSL, compiled to SPIR-V."""

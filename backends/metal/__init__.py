@@ -1,0 +1,1 @@
+"""Metal shading language."""
