@@ -18,17 +18,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tang_verified.proofs.readback import c_text
+from tang_verified.proofs.readback import c_text, simt_text
 from tang_verified.proofs.readback.c_known import ELEMENTS
 from tang_verified.proofs.readback.c_meaning import CMachine
 from tang_verified.proofs.readback.compare import Mismatch, Spent
 from tang_verified.proofs.readback.nodes import Nodes
 from tang_verified.proofs.readback.origin import comes_from
+from tang_verified.proofs.readback.simt_language import LANGUAGES
+from tang_verified.proofs.readback.simt_machine import SimtMachine
+from tang_verified.proofs.readback.simt_match import Threads
 from tang_verified.proofs.readback.stores import Stores
 from tang_verified.proofs.readback.syntax import Statement, Unreadable
 from tang_verified.semantics.kernel import Kernel
 
-DIALECTS = ("c",)  # by the ending of a file's name
+DIALECTS = ("c", *LANGUAGES)  # by the ending of a file's name
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,13 @@ def read_back(kernel: Kernel, text: str, dialect: str = "c") -> Difference | Non
         raise ValueError(f"no reader for {dialect!r}; there are {', '.join(DIALECTS)}")
     body: Sequence[Statement] = ()
     try:
+        if dialect in LANGUAGES:
+            language = LANGUAGES[dialect]
+            module = simt_text.read(text, language)
+            body = tuple(s for entry in module.entries for s in entry.body)
+            machine = SimtMachine(Nodes(), language=language, helpers=module.helpers)
+            Threads(kernel, machine, ELEMENTS, language=language).module(module)
+            return None
         found = c_text.read(text)
         body = found.body
         if found.entry not in (kernel.name, f"{kernel.name}_kernel"):
