@@ -76,7 +76,18 @@ class Facts:
             p = parts_of(condition.args)[0]
             fresh.below += (p, n.sub(n.number(0), p))
         fresh.known[condition] = truth
-        return fresh
+        return fresh.consistent()
+
+    def consistent(self) -> Facts | None:
+        """With what follows for the other part of an "and" or "or" that is known; None if its parts contradict it."""
+        for condition, truth in self.known.items():
+            if condition.tag in ("and", "or"):
+                strong, ends = condition.tag == "or", [self.decide(part) for part in children(condition)]
+                if (strong in ends) if truth is not strong else ends == [not strong] * 2:
+                    return None
+                if truth is strong and strong not in ends and (not strong) in ends:
+                    return self.assume(children(condition)[ends.index(None)], strong)
+        return self
 
     def decide(self, condition: Node) -> bool | None:
         if condition not in self._decided:

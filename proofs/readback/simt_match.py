@@ -219,15 +219,15 @@ class Threads(Stores):
         s = self.below(self.thread, self.pure(cursor, here), self.machine.nodes.number(prod(counts)), here)
         variables, inner = set(self.machine.names), Cursor(s.yes, s.line)
         here = replace(here, level=here.level + 1)
+        if statement.unit:  # its lanes are all threads, and its variables have no owner in the text
+            self.by_unit(statement, inner, env)
+            return inner.finish()
         env, here, digits = self.digits(self.thread, [loop.axis.name for loop in loops], extents, inner, env, here)
         self.machine.base, self.machine.digits = here, digits
         self.compare.lane = (env[loops[-1].axis.name], counts[-1]) if loops else None
         self.machine.asynchronous = statement.asynchronous
         own = replace(statement, loops=tuple(self.own(loop, s.line, statement) for loop in statement.loops if loop.kind != "thread"))
-        if statement.unit:
-            self.by_unit(own, inner, env)
-        else:
-            super().assign(own, inner, env, here)
+        super().assign(own, inner, env, here)
         inner.finish()
         self.machine.base, self.machine.digits, self.compare.lane = None, frozenset(), None
         self.leave(variables)
@@ -295,7 +295,7 @@ class Threads(Stores):
         a, b = (factor for factor in factors if isinstance(factor, Read))
         h, p = (place.name for place in statement.index[-2:] if isinstance(place, Var))
         u, _, q = (axis.name for axis in fold.axes)
-        outer = [loop for loop in statement.loops if loop.axis.name not in (h, p)]
+        outer = [loop for loop in statement.loops if loop.kind != "thread" and loop.axis.name not in (h, p)]
         for numbers in product(*(range(_count(loop)) for loop in outer)):
             around = {**env, **{k.axis.name: self.machine.nodes.number(v) for k, v in zip(outer, numbers, strict=True)}}
             s = cursor.next
@@ -308,7 +308,7 @@ class Threads(Stores):
                 raise Mismatch(s.line, f"{len(names)} slots, the unit has {len(wanted)}")
             for name, (key, offset) in zip(names, wanted, strict=True):
                 register = self.machine.names.get(name)
-                if not isinstance(register, Register) or register.key != key or register.base != offset:
+                if not isinstance(register, Register) or register.key != key or offset is None or register.base != offset:
                     raise Mismatch(s.line, f"{name} is not the slot {offset} of {key.partition('#')[0]}")
         self.changed(self.values.places[statement.target].key)
 
@@ -328,7 +328,7 @@ class Threads(Stores):
         out: list[tuple[str, int | None]] = []
         for numbers in product(range(2), repeat=len(axes)):
             inner = {**env, **{name: n.number(v) for name, v in zip(axes, numbers, strict=True)}}
-            own = tuple(self.values.value(part, inner) for part in read.index[place.owners :])
+            own = tuple(self.values.value(part, inner) for part in read.index[place.owners :])  # of no thread's digit
             out.append((place.key, n.constant(self.values.within(place, own))))
         return out
 

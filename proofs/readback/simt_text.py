@@ -119,10 +119,11 @@ def _arrays_of_module(lines: _Lines, language: Language, names: set[str]) -> tup
     if len(language.fixed) != 1:
         return None
     out: list[Parameter] = []
-    while (found := lines.match(language.array)) is not None:
+    last = language.fixed[0]
+    while lines.peek() != last.replace("#", str(len(out))) and (found := lines.match(language.array)) is not None:
         line = lines.number - 1
         out.append(_array(found, line, _fresh(names, language, found["name"], line), language, len(out)))
-    lines.need(re.escape(language.fixed[0]).replace(r"\#", str(len(out))), "the array of sizes")
+    lines.need(re.escape(last.replace("#", str(len(out)))), "the array of sizes")
     return tuple(out)
 
 
