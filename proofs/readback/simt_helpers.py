@@ -15,14 +15,17 @@ BINARY = ("max", "min", "floordiv", "mod", "sub0", "div0")
 UNARY = ("abs", "erf", "log1p", "expm1")
 REST = "a - a / b * b"
 NEAR = ("-0.000854832701f", "0.00522397762f", "-0.0268661706f", "0.112837917f", "-0.376126389f", "1.12837917f")
-FAR = ("-0.82215223", "1.48851587", "-1.13520398", "0.27886807", "-0.18628806", "0.09678418", "0.37409196", "1.00002368", "-1.26551223")
+FAR = (
+    "-0.82215223", "1.48851587", "-1.13520398", "0.27886807", "-0.18628806", "0.09678418", "0.37409196", "1.00002368",
+    "-1.26551223",
+)  # fmt: skip
 COPY = """\
 static __device__ __forceinline__ void cp_async_BYTES(void *to, const void *from) {
   const unsigned address = (unsigned)__cvta_generic_to_shared(to);
   asm volatile("cp.async.ca.shared.global [%0], [%1], BYTES;" :: "r"(address), "l"(from) : "memory");
 }"""
 CUDA = {
-    "cp_async_4": COPY.replace("BYTES", "4"), "cp_async_8": COPY.replace("BYTES", "8"), "cp_async_16": COPY.replace("BYTES", "16"),
+    **{f"cp_async_{size}": COPY.replace("BYTES", size) for size in ("4", "8", "16")},
     "cp_async_commit": """\
 static __device__ __forceinline__ void cp_async_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");

@@ -9,7 +9,7 @@ Element types are called as in C (`text_values.ELEMENTS`), whatever a language c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tang_verified.proofs.readback.syntax import Kind
 
@@ -35,7 +35,8 @@ class Language:
     elements: dict[str, str]  # type of an array's elements -> C's
     functions: dict[str, str]  # float functions -> operation
     comment: str
-    lines: tuple[str, ...]  # what may stand at the head, in this order
+    lines: tuple[str, ...]  # what stands at the head, in this order:
+    required: int  # so many of them always, the others where they are needed
     entry: tuple[str, ...]  # lines in front of an entry point
     array: str  # a parameter, or a line of the head
     size: str
@@ -53,15 +54,15 @@ class Language:
     vectors: bool = False
     end: tuple[str, ...] = ("}",)
     fixed: tuple[str, ...] = ()  # parameters after the arrays
-    aligned: tuple[str, ...] = field(default=())
 
 
 OPENCL = Language(
     name="opencl", bits=64, spelled={"f32": "float", "f64": "double", "i64": "long", "bool": "bool"}, number="int",
-    elements={"half": "uint16_t", "float": "float", "double": "double", "int": "int32_t", "long": "int64_t", "uchar": "uint8_t"},
+    elements={"half": "uint16_t", "float": "float", "double": "double", "int": "int32_t", "long": "int64_t",
+              "uchar": "uint8_t"},
     functions={**SAME, "rint": "round", "fabs": "abs"},
     comment=r"/\* [^*/#]*\. \*/",
-    lines=("#pragma OPENCL FP_CONTRACT OFF", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"),
+    required=1, lines=("#pragma OPENCL FP_CONTRACT OFF", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"),
     entry=(rf"__kernel __attribute__\(\(reqd_work_group_size\((?P<threads>{COUNT}), 1, 1\)\)\)",
            rf"void (?P<name>{NAME})\((?P<parameters>.*)\) \{{"),
     array=rf"__global (?P<const>const )?(?P<element>[a-z]+) \*restrict (?P<name>{NAME})", size=rf"const long ({NAME})",
@@ -71,14 +72,16 @@ OPENCL = Language(
     infinity="(-INFINITY)", qualifier="static inline ", short=False, spaces=("__local", "__global const"), vectors=True,
 )  # fmt: skip
 CUDA = Language(
-    name="cuda", bits=64, spelled={"f32": "float", "f64": "double", "i64": "long long", "bool": "bool", "half": "__half"}, number="int",
+    name="cuda", bits=64, number="int",
+    spelled={"f32": "float", "f64": "double", "i64": "long long", "bool": "bool", "half": "__half"},
     elements={"__half": "uint16_t", "float": "float", "double": "double", "int": "int32_t", "long long": "int64_t",
               "unsigned char": "uint8_t"},
     functions={**{f"{name}f": name for name in FUNCTIONS}, "rintf": "round", "fabsf": "abs"},
-    comment=r"// [^\\#]*\.", lines=("#include <cuda_fp16.h>",),
+    comment=r"// [^\\#]*\.", required=0, lines=("#include <cuda_fp16.h>",),
     entry=(rf'extern "C" __global__ void __launch_bounds__\((?P<threads>{COUNT}), 1\)',
            rf"(?P<name>{NAME})\((?P<parameters>.*)\) \{{"),
-    array=rf"(?P<const>const )?(?P<element>[a-z_]+(?: long| char)?) \*__restrict__ (?P<name>{NAME})", size=rf"const long long ({NAME})",
+    array=rf"(?P<const>const )?(?P<element>[a-z_]+(?: long| char)?) \*__restrict__ (?P<name>{NAME})",
+    size=rf"const long long ({NAME})",
     shared=rf"  __shared__ __align__\(16\) (?P<element>[a-z_]+(?: long| char)?) (?P<name>{NAME})\[(?P<count>{COUNT})\];",
     block=rf"  const int ({NAME}) = blockIdx\.x \+ blockIdx\.y \* gridDim\.x;",
     thread=rf"  const int ({NAME}) = threadIdx\.x;", barrier=("__syncthreads", "(", ")", ";"),
@@ -89,7 +92,7 @@ METAL = Language(
     name="metal", bits=64, spelled={"f32": "float", "i64": "long", "bool": "bool"}, number="int",
     elements={"half": "uint16_t", "float": "float", "int": "int32_t", "long": "int64_t", "uchar": "uint8_t"},
     functions={**{n: n for n in FUNCTIONS if n not in ("erf", "log1p", "expm1")}, "rint": "round", "fabs": "abs"},
-    comment=r"// [^\\#]*\.", lines=("#include <metal_stdlib>", "using namespace metal;"),
+    comment=r"// [^\\#]*\.", required=2, lines=("#include <metal_stdlib>", "using namespace metal;"),
     entry=(rf"kernel void (?P<name>{NAME})\((?P<parameters>.*)\) \{{",),
     array=rf"device (?P<const>const )?(?P<element>[a-z]+) \*(?P<name>{NAME}) \[\[buffer\((?P<binding>[0-9]+)\)\]\]",
     size=rf"  const long (?P<name>{NAME}) = size\[(?P<place>[0-9]+)\];",
@@ -98,15 +101,17 @@ METAL = Language(
     barrier=("threadgroup_barrier", "(", "mem_flags", ":", ":", "mem_threadgroup", ")", ";"),
     infinity="(-INFINITY)", qualifier="static inline ", exchange="simd_shuffle_xor", vectors=True,
     spaces=("threadgroup", "device const"),
-    fixed=("constant long *size [[buffer(#)]]", "uint3 group [[threadgroup_position_in_grid]]", "uint3 groups [[threadgroups_per_grid]]",
-           "uint3 local [[thread_position_in_threadgroup]]"),
+    fixed=("constant long *size [[buffer(#)]]", "uint3 group [[threadgroup_position_in_grid]]",
+           "uint3 groups [[threadgroups_per_grid]]", "uint3 local [[thread_position_in_threadgroup]]"),
 )  # fmt: skip
 GLSL = Language(
     name="glsl", bits=32, spelled={"f32": "float", "i64": "int", "bool": "bool"}, number="uint",
     elements={"float16_t": "uint16_t", "float": "float", "int": "int32_t", "uint": "uint8_t"},
     functions={**FEW, "roundEven": "round", "abs": "abs", "inversesqrt": "rsqrt"},
     comment=r"// [^\\#]*\.",
-    lines=("#extension GL_EXT_shader_16bit_storage : require", "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require"),
+    required=0,
+    lines=("#extension GL_EXT_shader_16bit_storage : require",
+           "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require"),
     entry=(rf"#ifdef ENTRY_(?P<name>{NAME})",
            rf"layout\(local_size_x = (?P<threads>{COUNT}), local_size_y = 1, local_size_z = 1\) in;"),
     array=rf"layout\(set = 0, binding = (?P<binding>[0-9]+), std430\) (?P<const>readonly )?buffer Buffer(?P<again>[0-9]+) "
@@ -122,7 +127,7 @@ WGSL = Language(
     name="wgsl", bits=32, spelled={"f32": "f32", "i64": "i32", "bool": "bool"}, number="i32",
     elements={"f16": "uint16_t", "f32": "float", "i32": "int32_t", "u32": "uint8_t"},
     functions={**FEW, "round": "round", "abs": "abs", "inverseSqrt": "rsqrt"},
-    comment=r"// [^\\#]*\.", lines=(),
+    comment=r"// [^\\#]*\.", required=0, lines=(),
     entry=(rf"@compute @workgroup_size\((?P<threads>{COUNT}), 1, 1\)",
            rf"fn (?P<name>{NAME})\(@builtin\(workgroup_id\) group: vec3<u32>, @builtin\(num_workgroups\) groups: vec3<u32>, "
            r"@builtin\(local_invocation_index\) local: u32\) \{"),

@@ -80,7 +80,7 @@ class SimtMachine(Machine):
                 return super().evaluate(e, here)
 
     def binary(self, e: Binary, here: Here) -> Value:
-        if e.sign == "%" or len(e.sign) == 1 and e.sign in "&|":
+        if e.sign in ("%", "&", "|"):
             raise Unreadable(e.line, f"{e.sign} of values")
         left, right = e.left, e.right
         if isinstance(right, Number) and right.text in ("0", "0u") and e.sign == "!=":
@@ -97,7 +97,11 @@ class SimtMachine(Machine):
             if v.kind != Kind("f32"):
                 raise Unreadable(e.line, f"the bits of a {v.kind.kind}")
             return Value(self.operation(e.line, {"==": "eq", "!=": "ne"}[e.sign], v.kind, v.node, infinity), BOOL)
-        return super().binary(e, here)
+        v = super().binary(e, here)
+        number = self.nodes.constant(v.node) if v.kind == INT else None
+        if number is not None and abs(number) >= 2**31:  # of literals, which are computed in 32 bits
+            raise Unreadable(e.line, "a constant that does not fit into 32 bits")
+        return v
 
     # Functions
 
@@ -125,10 +129,11 @@ class SimtMachine(Machine):
             if name not in self.helpers:
                 raise Unreadable(line, f"{name} is not defined")
             return self.applied(e, *found, here)
-        operation = language.functions.get(name) or (language.functions.get(name + language.double) if language.double else None)
-        if operation is None:
-            raise Unreadable(line, f"{name} is not defined")
-        return self.applied(e, operation, "" if not language.double else "f32" if name in language.functions else "f64", here)
+        if name in language.functions:
+            return self.applied(e, language.functions[name], "f32" if language.double else "", here)
+        if language.double and name + language.double in language.functions:
+            return self.applied(e, language.functions[name + language.double], "f64", here)
+        raise Unreadable(line, f"{name} is not defined")
 
     def applied(self, e: Call, operation: str, kind: str, here: Here) -> Value:
         """An operation on numbers of that type, or of the arguments' own."""

@@ -56,6 +56,7 @@ UNITS = {"mma.m16n8k16.f16.f32": "mma_m16n8k16"}  # the helper that has a unit d
 class Threads(Stores):
     language: Language = field(kw_only=True)
     machine: SimtMachine
+    thread: str = ""  # the name of the thread's number
     pending: list[Array] = field(default_factory=list)  # arrays of the block that no buffer has had
 
     def module(self, text: Module) -> None:
@@ -71,7 +72,7 @@ class Threads(Stores):
             if entry.name != name and not entry.name.startswith(f"{name}_"):
                 raise Mismatch(entry.line, f"the entry point is called {entry.name}, the launch {name}")
             if entry.threads not in (None, machine.threads):
-                raise Mismatch(entry.line, f"{entry.threads} threads, the kernel has {machine.threads}")
+                raise Mismatch(entry.told, f"{entry.threads} threads, the kernel has {machine.threads}")
             self.entry(entry, body, scratch)
 
     def launches(self) -> tuple[list[Buffer], list[list[Stmt]]]:
@@ -93,11 +94,11 @@ class Threads(Stores):
         if len(entry.sizes) != len(program.sizes):
             raise Mismatch(entry.line, f"{len(entry.sizes)} sizes, the program has {len(program.sizes)}")
         here, env = Here(Facts(n)), Env()
-        for name, size in zip(entry.sizes, program.sizes, strict=True):
+        for spelled, size in zip(entry.sizes, program.sizes, strict=True):
             env[size.name] = n.atom("var", size.name, 0)
             facts = here.facts.within(children(env[size.name])[0], n.number(size.low), n.number(size.high + 1))
             here = replace(here, facts=facts)
-            self.machine.names[name] = Variable(INT, True, 0, 0, env[size.name])
+            self.machine.names[spelled.name] = Variable(INT, True, 0, 0, env[size.name])
         kernel = self.kernel
         tensors = [(t.name, t.name, t.dtype, t.shape, t.name in kernel.outputs)
                    for t in (program.tensor(name) for name in (*kernel.reads, *kernel.outputs))]  # fmt: skip
@@ -193,6 +194,13 @@ class Threads(Stores):
 
     # Statements
 
+    def stores(self, s: Statement) -> bool:
+        """A part of the threads is a statement of the kernel, whatever it does."""
+        match s:
+            case If(_, Binary(_, "<", Name(_, text), _), _, _) if text == self.thread:
+                return True
+        return super().stores(s)
+
     def together(self, statement: Stmt, cursor: Cursor, here: Here) -> None:
         match statement:
             case Barrier():
@@ -226,8 +234,8 @@ class Threads(Stores):
         self.machine.base, self.machine.digits = here, digits
         self.compare.lane = (env[loops[-1].axis.name], counts[-1]) if loops else None
         self.machine.asynchronous = statement.asynchronous
-        own = replace(statement, loops=tuple(self.own(loop, s.line, statement) for loop in statement.loops if loop.kind != "thread"))
-        super().assign(own, inner, env, here)
+        rest = tuple(self.own(loop, s.line, statement) for loop in statement.loops if loop.kind != "thread")
+        super().assign(replace(statement, loops=rest), inner, env, here)
         inner.finish()
         self.machine.base, self.machine.digits, self.compare.lane = None, frozenset(), None
         self.leave(variables)
@@ -252,7 +260,8 @@ class Threads(Stores):
                 return self.into(line, memory, offset, machine.moved(value, target, kind, here), kind, None)
             case Set(line, Index() as target, value):
                 memory, offset = machine.address(target, here)
-                return self.into(line, memory, offset, machine.stored(value, memory.element, here), ELEMENTS[memory.element], None)
+                given = machine.stored(value, memory.element, here)
+                return self.into(line, memory, offset, given, ELEMENTS[memory.element], None)
             case Set(_, Name(_, _), _) | Do():
                 return super().store(s, here)
         raise Mismatch(s.line, f"the kernel stores {self.statement.target} here")
@@ -299,11 +308,12 @@ class Threads(Stores):
         for numbers in product(*(range(_count(loop)) for loop in outer)):
             around = {**env, **{k.axis.name: self.machine.nodes.number(v) for k, v in zip(outer, numbers, strict=True)}}
             s = cursor.next
-            if not isinstance(s, Do) or s.call.function != UNITS.get(statement.unit) or s.call.function not in self.machine.helpers:
+            if not isinstance(s, Do) or s.call.function not in self.machine.helpers & {UNITS.get(statement.unit)}:
                 raise Mismatch(s.line if s else cursor.line, f"the unit {statement.unit} computes {statement.target} here")
             cursor.place += 1
             names = self.slots_of(s.call)
-            wanted = [*self.cells_of(c, (h, p), around), *self.cells_of(a, (u, h, q), around), *self.cells_of(b, (u, q), around)]
+            operands = ((c, (h, p)), (a, (u, h, q)), (b, (u, q)))
+            wanted = [cell for read, axes in operands for cell in self.cells_of(read, axes, around)]
             if len(names) != len(wanted):
                 raise Mismatch(s.line, f"{len(names)} slots, the unit has {len(wanted)}")
             for name, (key, offset) in zip(names, wanted, strict=True):

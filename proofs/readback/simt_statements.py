@@ -31,6 +31,7 @@ from tang_verified.proofs.readback.syntax import (
     Set,
     Statement,
     Sync,
+    TypeName,
     Unary,
     Unreadable,
     Vector,
@@ -44,7 +45,9 @@ TWO_WORDS = (("long", "long"), ("unsigned", "char"))
 class Reader(Expressions):
     """`fresh` takes a name that is declared, with its line."""
 
-    def __init__(self, listed: list[Token], language: Language, helpers: frozenset[str], fresh: Callable[[str, int], str]) -> None:
+    def __init__(
+        self, listed: list[Token], language: Language, helpers: frozenset[str], fresh: Callable[[str, int], str]
+    ) -> None:
         known = kinds(language)
         super().__init__(_joined(listed) if language.name == "cuda" else listed, known.get)
         self.language, self.helpers, self.name_taken = language, helpers, fresh
@@ -248,7 +251,7 @@ class Reader(Expressions):
             if len(found.args) != 3:
                 raise Unreadable(token.line, "select of other than three")
             return Choice(found.line, found.args[2], found.args[1], found.args[0])
-        if isinstance(found, Call) and any(not isinstance(arg, Expression.__args__) for arg in found.args):  # type: ignore[attr-defined]
+        if isinstance(found, Call) and any(isinstance(arg, TypeName) for arg in found.args):
             raise Unreadable(token.line, "a type among the arguments")
         return found
 

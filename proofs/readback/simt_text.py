@@ -59,8 +59,9 @@ def read(text: str, language: Language) -> Module:
     if language.name == "wgsl":
         lines.accept("enable f16;")
     lines.need(language.comment, "a comment")
-    for known in language.lines:
-        lines.accept(known)
+    for place, known in enumerate(language.lines):
+        if not lines.accept(known) and place < language.required:
+            raise Unreadable(lines.number, f"{lines.peek()[:60]!r} where {known!r} is expected")
     arrays = _arrays_of_module(lines, language, names)
     helpers = _helpers(lines, language)
     entries: list[Entry] = []
@@ -142,21 +143,26 @@ def _entry(
 ) -> Entry:  # fmt: skip
     first = lines.number
     groups: dict[str, str] = {}
+    told = first
     for pattern in language.entry:
-        groups |= lines.need(pattern, "an entry point").groupdict()
+        found = lines.need(pattern, "an entry point")
+        told = lines.number - 1 if "threads" in found.groupdict() else told
+        groups |= found.groupdict()
+    if taken(language, groups["name"]):
+        raise Unreadable(first, f"the name {groups['name']!r} is taken")
     names = set(names)
     take: Callable[[str, int], str] = lambda name, line: _fresh(names, language, name, line)  # noqa: E731
-    sizes: list[str] = []
+    sizes: list[Parameter] = []
     if arrays is None:
         arrays = _parameters(groups["parameters"], lines.number - 1, language, sizes, take)
     if language.name != "wgsl":
         shared = _shared(lines, language, names)
     if language.name == "glsl":
         lines.need(r"void main\(\) \{", "the entry point")
-    while language.fixed and (found := lines.match(language.size)) is not None:
-        if found["place"] != str(len(sizes)):
-            raise Unreadable(lines.number - 1, f"size {found['place']}, expected {len(sizes)}")
-        sizes.append(take(found["name"], lines.number - 1))
+    while language.fixed and (size := lines.match(language.size)) is not None:
+        if size["place"] != str(len(sizes)):
+            raise Unreadable(lines.number - 1, f"size {size['place']}, expected {len(sizes)}")
+        sizes.append(Parameter(lines.number - 1, take(size["name"], lines.number - 1), "int64_t", True))
     block = lines.need(language.block, "the block's number")[1]
     thread = lines.need(language.thread, "the thread's number")[1]
     take(block, lines.number - 2)
@@ -169,15 +175,15 @@ def _entry(
     for text in language.end:
         if not lines.accept(text):
             raise Unreadable(lines.number, f"{text!r} is expected")
-    threads = groups.get("threads")
-    return Entry(groups["name"], first, int(threads) if threads else None, tuple(sizes), arrays, tuple(shared), block, thread, body)
+    threads = int(groups["threads"]) if "threads" in groups else None
+    return Entry(groups["name"], first, threads, told, tuple(sizes), arrays, tuple(shared), block, thread, body)
 
 
 def _parameters(
-    text: str, line: int, language: Language, sizes: list[str], take: Callable[[str, int], str]
+    text: str, line: int, language: Language, sizes: list[Parameter], take: Callable[[str, int], str]
 ) -> tuple[Parameter, ...]:
     """Arrays, then what the language fixes, or the sizes."""
-    parts, out = text.split(", "), []
+    parts, out = text.split(", "), list[Parameter]()
     while parts and (found := re.fullmatch(language.array, parts[0])) is not None:
         out.append(_array(found, line, take(found["name"], line), language, len(out)))
         parts.pop(0)
@@ -189,7 +195,7 @@ def _parameters(
         found = re.fullmatch(language.size, part)
         if found is None:
             raise Unreadable(line, f"parameter {part[:60]!r}")
-        sizes.append(take(found[1], line))
+        sizes.append(Parameter(line, take(found[1], line), "int64_t", True))
     return tuple(out)
 
 

@@ -237,13 +237,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry point of a GPU text. `threads` is None where the language leaves their number to the caller; `block` and
-    `thread` are the names of the numbers; `shared` are the arrays of the block."""
+    """An entry point of a GPU text. `threads` is None where the language leaves their number to the caller, else said in line
+    `told`; `block` and `thread` are the names of the numbers; `shared` are the arrays of the block."""
 
     name: str
     line: int
     threads: int | None
-    sizes: tuple[str, ...]
+    told: int
+    sizes: tuple[Parameter, ...]
     arrays: tuple[Parameter, ...]
     shared: tuple[Array, ...]
     block: str
