@@ -116,7 +116,8 @@ class CudaFunction:
             for binding, array in zip(self._checked.passed, there, strict=True):
                 if array.size and array.device.id != self.device:
                     raise TypeError(f"{self.name}: {binding.name} is on GPU {array.device.id}, the kernel on {self.device}")
-            passed = iter(there)
+            inputs = zip(self._checked.passed, there, strict=True)  # a view such as x[1:] may begin anywhere
+            passed = iter([array if binding.written else aligned(array) for binding, array in inputs])
             shapes = zip(self._checked.plan.bindings, call.shapes, strict=True)
             bound = [cp.empty(shape, binding.dtype) if binding.scratch else next(passed) for binding, shape in shapes]
             numbers = [np.int64(size) for size in call.sizes]
@@ -150,6 +151,11 @@ def _host_view(array: Any) -> np.ndarray[Any, Any] | None:
 def on_device(array: Any) -> Any:
     """An array on a GPU as CuPy's, on the same memory."""
     return array if isinstance(array, cupy().ndarray) else cupy().from_dlpack(array)
+
+
+def aligned(array: Any) -> Any:
+    """The array, or a copy that begins at a multiple of 16 bytes, as vectors of a thread need it."""
+    return array if array.size == 0 or array.data.ptr % 16 == 0 else array.copy()
 
 
 def device_memory(like: Any, number: int) -> Any:

@@ -34,6 +34,10 @@ class GpuArray(np.ndarray[Any, Any]):
 
     device = SimpleNamespace(id=0)  # type: ignore[assignment]
 
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        return SimpleNamespace(ptr=self.__array_interface__["data"][0])
+
     def get(self, out: Any = None) -> Any:
         if out is None:
             return np.array(self)
@@ -179,6 +183,14 @@ def test_arrays_on_the_gpu_are_used_where_they_lie(load: Any) -> None:
         function([40], [given, np.zeros(80, np.float16).view(GpuArray)[::2]])
     with pytest.raises(TypeError, match="x is on GPU 1, the kernel on 0"):
         function([40], [OnGpu(x, 1), out])
+
+
+def test_vectors_are_read_from_aligned_copies() -> None:
+    whole = np.zeros(64, np.float32).view(GpuArray)
+    shift = next(k for k in range(1, 5) if whole[k:].data.ptr % 16)
+    assert runtime.aligned(whole[shift:]) is not whole[shift:] and runtime.aligned(whole[shift:]).data.ptr != whole[shift:].data.ptr
+    fit = next(whole[k:] for k in range(4) if whole[k:].data.ptr % 16 == 0)
+    assert runtime.aligned(fit) is fit
 
 
 def test_the_stream_of_pytorch_is_respected(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
