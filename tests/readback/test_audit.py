@@ -44,7 +44,7 @@ def test_a_forged_text_and_digest(tmp_path: Path, old: str, new: str) -> None:
 
 
 def test_a_language_without_a_reader(tmp_path: Path) -> None:
-    forge(tmp_path, str, "metal")
+    forge(tmp_path, str, "spv")
     report = audit(tmp_path)
     assert report.exit_code == 3 and "no reader" in report.findings[0].message
 
