@@ -177,6 +177,10 @@ def _sources(data: CertificateData, sources: Mapping[str, str] | None, file: str
     return out
 
 
+def _by(prover: str) -> str:
+    return prover if prover in ("structure", "model") else "solver"
+
+
 def _read_back(
     data: CertificateData, kernels: tuple[Kernel, ...], sources: Mapping[str, str], file: str
 ) -> list[Finding]:
@@ -204,9 +208,6 @@ def _read_back(
             message = f"kernel {lost} has no source, though others have one in .{dialect}"
             out.append(Finding(file, "source", "", lost, "missing", message))
     return out
-
-def _by(prover: str) -> str:
-    return prover if prover in ("structure", "model") else "solver"
 
 
 def _compare(data: CertificateData, certified: Certified, file: str) -> list[Finding]:

@@ -61,7 +61,7 @@ class Compare:
     steps: int = 0
     _equal: set[tuple[Node, Node, Where]] = field(default_factory=set)
     _plain: dict[tuple[Node, Facts], Node] = field(default_factory=dict)
-    _settled: dict[Facts, Facts] = field(default_factory=dict)
+    _settled: dict[Facts, Facts | None] = field(default_factory=dict)
     _reads: dict[Node, set[tuple[Part, ...]]] = field(default_factory=dict)  # arrays and versions that a value reads
 
     @property
@@ -148,7 +148,7 @@ class Compare:
         if atom is None:
             raise self.differ(t, w, f"condition {show(condition)} is not decided")
         for truth in (True, False):
-            facts = w.facts.assume(atom, truth)
+            facts = self.case(w.facts, atom, truth)
             if facts is not None:
                 self.equal(t, k, replace(w, facts=facts))
 
@@ -166,12 +166,14 @@ class Compare:
         left, right = w.facts.decide(a), w.facts.decide(b)
         if a is b or (left is right and left is not None):
             return
-        atom = open_atom(b, w.facts) or open_atom(a, w.facts)
+        inner = [children(s)[0] for s in (*inside(b, "select"), *inside(a, "select"))]  # what the parts compared depend on
+        atoms = (open_atom(self.plain(condition, w.facts), w.facts) for condition in (*inner, b, a))
+        atom = next((found for found in atoms if found is not None), None)
         if atom is None or depth == 0:
             why = f"condition {show(t)} where the kernel has {show(k)}"
             raise Mismatch(w.line, why) if t is self.nodes.true else self.differ(t, w, why)
         for truth in (True, False):
-            facts = w.facts.assume(atom, truth)
+            facts = self.case(w.facts, atom, truth)
             if facts is not None:
                 self._cases(t, k, replace(w, facts=facts), depth - 1)
 
@@ -222,6 +224,8 @@ class Compare:
         return self._plain[key]
 
     def _made_plain(self, node: Node, facts: Facts) -> Node:
+        if node.tag == "any" and facts.decide(self.plain(children(node)[0], facts)) is True:
+            return self.nodes.true  # it holds on the lane at hand
         if node.tag in COMPARED:
             decided = facts.decide(node)
             if decided is not None:
@@ -269,6 +273,8 @@ class Compare:
                 return n.negation(parts_of(tuple(args))[0])
             case "floordiv" | "mod":
                 return n.divide(node.tag, *parts_of(tuple(args)))
+            case "truth":
+                return n.atom("truth", *args)
             case _:
                 return n.make(node.tag, *args)
 
@@ -320,19 +326,29 @@ class Compare:
                 else:
                     del self.machine.loads[node]
 
-    def settled(self, facts: Facts) -> Facts:
-        """With each known condition also as it is where the others hold."""
+    def case(self, facts: Facts, condition: Node, truth: bool) -> Facts | None:
+        """With the condition true (or false); None if that cannot be."""
+        more = facts.assume(condition, truth)
+        return None if more is None else self.settled(more)
+
+    def settled(self, facts: Facts) -> Facts | None:
+        """With each known condition also as it is where the others hold; None if they contradict each other."""
         if facts not in self._settled:
-            out = facts
+            out: Facts | None = facts
             for condition, truth in facts.known.items():
-                more = out.assume(self.plain(condition, out), truth)
-                out = more if more is not None else out
-            self._settled[facts] = self._settled[out] = out
+                if out is not None:
+                    here = out
+                    out = here.assume(self.rebuild_parts(condition, lambda part, here=here: self.plain(part, here)), truth)
+            self._settled[facts] = out
+            if out is not None:
+                self._settled[out] = out
         return self._settled[facts]
 
     def allowed(self, here: Here, read: Node, w: Where) -> bool:
         """Whether the kernel reads it wherever a load that stands here runs."""
         facts = self.settled(here.facts)
+        if facts is None:
+            return True  # it never runs
         for variable, has_value in w.loops:
             if variable not in here.loops and self.truth(has_value, facts) is not True:
                 return False

@@ -195,7 +195,7 @@ class FoldCompare(Compare):
             atom = open_atom(children(select)[0], w.facts)
             if atom is not None and atom.tag == "le0" and not has_lane(atom):  # no loop at all in some cases
                 for truth in (True, False):
-                    facts = w.facts.assume(atom, truth)
+                    facts = self.case(w.facts, atom, truth)
                     if facts is not None:
                         self.in_case(fields, opened, axes, replace(w, facts=facts))
                 return None
@@ -273,7 +273,7 @@ class FoldCompare(Compare):
         t = self.alone(self.plain(t, w.facts))
         if t.tag in ("select", "and", "or") and (atom := open_atom(children(t)[0], w.facts)) is not None:
             for truth in (True, False):
-                facts = w.facts.assume(atom, truth)
+                facts = self.case(w.facts, atom, truth)
                 if facts is not None:
                     self.loops(field, t, fold, env, axes, start, replace(w, facts=facts))
             return None
@@ -309,7 +309,7 @@ class FoldCompare(Compare):
         self, field: int, t: Node, fold: Fold, env: Env, axis: Axis, rest: list[Axis], end: Node, w: Where
     ) -> tuple[Node, Fields]:
         """A loop that ends at `end`: where it begins, and the states that it starts from."""
-        t, group, n = self.alone(self.plain(t, w.facts)), closure(fold, [field]), self.nodes
+        t, group, n = self.alone(self.plain(t, w.facts)), closure(fold, [field], "a"), self.nodes
         if t.tag != "recurrence" or len(_nodes(t, 3)) != len(group) or t.args[6] != group.index(field):
             raise self.differ(t, w, "no loop of the kernel's fold")
         counter, low, high = (part for part in t.args[:3] if isinstance(part, Node))

@@ -175,10 +175,10 @@ class KernelValues:
         for env in envs:
             guard = self.value(fold.guard, env)
             inner = {**env, **{f"@a{i}": node for i, node in state.items()}}
-            inner |= {f"@b{i}": self.value(fold.body[i], env) for i in closure(fold, fields)}
+            inner |= {f"@b{i}": self.value(body, env) for i, body in enumerate(fold.body)}
             state = {
                 i: self.nodes.make("select", guard, self.value(fold.monoid.combine[i], inner), state[i])
-                for i in closure(fold, fields)
+                for i in closure(fold, fields, "a")
             }
         return state
 
@@ -190,23 +190,23 @@ class KernelValues:
         return {i: self.value(e, env) for i, e in enumerate(fold.monoid.identity)}
 
 
-def closure(fold: Fold, fields: list[int]) -> list[int]:
-    """The fields of the state that these depend on, themselves included."""
+def closure(fold: Fold, fields: list[int], sides: str = "ab") -> list[int]:
+    """The fields that these depend on, themselves included: of the state so far ("a"), or of either side."""
     found = set(fields)
     while True:
-        more = found | {number for i in found for number in mentioned(fold, i)}
+        more = found | {number for i in found for number in mentioned(fold, i, sides)}
         if more == found:
             return sorted(found)
         found = more
 
 
-def mentioned(fold: Fold, number: int) -> set[int]:
+def mentioned(fold: Fold, number: int, sides: str = "ab") -> set[int]:
     """The fields that one field's combine speaks of."""
     out: set[int] = set()
     stack: list[Term] = [fold.monoid.combine[number]]
     while stack:
         term = stack.pop()
-        if isinstance(term, Sym):
+        if isinstance(term, Sym) and term.name[0] in sides:
             out.add(int(term.name[1:]))
         elif isinstance(term, Op):
             stack += term.args

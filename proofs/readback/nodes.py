@@ -74,6 +74,8 @@ class Nodes:
 
     def atom(self, tag: str, *args: Part) -> Node:
         """An integer that is no sum or product: a variable, a read, a quotient, …"""
+        if tag == "truth" and args[0] in (self.true, self.false):
+            return self.number(int(args[0] is self.true))
         return self.integer({(self._make(tag, *args),): 1})
 
     def integer(self, parts: Polynomial) -> Node:

@@ -69,6 +69,8 @@ class Stores(Matcher):
         self.machine.real = "f64" if "float64" in dtypes else "f32"
         self.values.start(self.machine.real, dict(statement.fold_kinds))
         self.statement = statement
+        if statement.asynchronous or statement.unit:
+            raise Mismatch(cursor.line, f"this language has nothing that assigns {statement.target} as the kernel does")
         lanes = [loop for loop in statement.loops if loop.kind == "lane" and _width(loop) > 1]
         self.lane = lanes[-1] if lanes else None
         outer = [loop for loop in statement.loops if loop.kind != "unroll" and loop is not self.lane]
@@ -298,6 +300,8 @@ class Stores(Matcher):
         if value.inverted or (value.kind[:2] != kind[:2] and not (narrowed and value.kind.width == kind.width == 1)):
             raise Mismatch(store.line, f"a {value.kind.kind}x{value.kind.width} stored as {kind.kind}x{kind.width}")
         known = self.compare.settled(here.facts)
+        if known is None:
+            return  # it never runs
         where = Where(known, store.line, (), self.loops)
         if store.register is not None:
             self.place_register(cell, store, store.register)

@@ -312,7 +312,7 @@ class TextValues:
         return v.node
 
     def condition(self, e: Expression, here: Here) -> Node:
-        v = self.value(e, here)
+        v = self.adapted(e, self.value(e, here), BOOL)
         if v.kind[:2] != ("bool", 1) or (v.inverted and not isinstance(e, Index)):
             raise Unreadable(e.line, "not a condition")
         return v.node

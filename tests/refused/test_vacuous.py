@@ -19,7 +19,7 @@ from tang_verified.report import render
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, For, Kernel, Loop
 from tang_verified.semantics.program import Def, Program, Size, Tensor
 from tang_verified.semantics.terms import ADD, REAL_ZERO, TRUE, ZERO, Axis, Const, Fold, IllFormed, Op, Read, Term, Var
-from tests.proofs.samples import SOURCES, certificate
+from tests.proofs.samples import certificate, sources
 
 I, N, T = Var("i"), Var("n"), Var("t")
 FALSEHOOD = Const(Fraction(42))
@@ -217,7 +217,7 @@ def test_the_search_is_not_believed(said: object, why: str, monkeypatch: pytest.
 def test_reports_say_what_is_vacuous() -> None:
     """The state before the only tile is a fold over nothing."""
     text = certificate("one tile")
-    report = audit_text(text, "z3", SOURCES["one tile"])
+    report = audit_text(text, "z3", sources("one tile"))
     assert report.exit_code == 0
     count = sum(o.vacuous for o in report.certified.obligations)  # type: ignore[union-attr]
     assert f"vacuous, as what they assume is contradictory: {count} in kernel t4_div" in render([report], "text") and count > 0
