@@ -127,7 +127,7 @@ class Matcher:
 
     def together(self, statement: Stmt, cursor: Cursor, here: Here) -> None:
         """What only the threads of a block do."""
-        raise Mismatch(cursor.line, f"the kernel has a {type(statement).__name__.lower()} here")
+        raise Mismatch(cursor.line, f"this language has no {type(statement).__name__.lower()}")
 
     def register_kind(self, dtype: DType) -> str:
         """What a variable for a buffer's cell computes in."""

@@ -235,7 +235,7 @@ class Threads(Stores):
         self.compare.lane = (env[loops[-1].axis.name], counts[-1]) if loops else None
         self.machine.asynchronous = statement.asynchronous
         rest = tuple(self.own(loop, s.line, statement) for loop in statement.loops if loop.kind != "thread")
-        super().assign(replace(statement, loops=rest), inner, env, here)
+        super().assign(replace(statement, loops=rest, asynchronous=False), inner, env, here)  # `effect` knows
         inner.finish()
         self.machine.base, self.machine.digits, self.compare.lane = None, frozenset(), None
         self.leave(variables)
