@@ -194,11 +194,11 @@ def _read_back(
             out.append(Finding(file, "source", "", name, "mismatch", f"{name} is named for no kernel"))
             continue
         told.setdefault(dialect, set()).add(kernel.name)
-        if name not in sources:
-            continue  # found missing above
         if dialect not in DIALECTS:
             out.append(Finding(file, "source", "read-back", name, "unproved", f"{name}: no reader for this language"))
             continue
+        if name not in sources:
+            continue  # found missing above
         found = read_back(kernel, sources[name], dialect)
         if found is not None:
             verdict: Verdict = "unproved" if found.spent else "mismatch"

@@ -4,13 +4,14 @@
                           └────── match, stores: statement by statement ──────────────┘
                                   compare, folds, facts: value by value
 
-To add a dialect: (1) a front end that turns the whole file into a `syntax.Text`, refusing (`Unreadable`, with the line) all
-that it does not know; `expressions.py` has tokens and expressions of C-like languages; (2) a subclass of `Machine` whose
-`call` and `effect` say what the dialect's functions compute (`c_meaning.py`), thread and block numbers among them; helpers
-that are printed at the head are believed, so their texts live here, are compared letter by letter (`c_known.py`) and stand
-in `proofs/TRUSTED.md`; (3) its name in `DIALECTS`, which chooses both in `read_back`. Scalar code of one thread needs no
-vectors: an axis that the text spreads over threads is a value given to it where `stores.py` gives the lane. Statements that
-only a parallel kernel has (barriers, thread axes, fragments) are cases of `Matcher.block`, beside those of the kernel language.
+    GPU text ──simt_text──▶ syntax.Module ──simt_machine──▶ nodes       simt_match: threads, blocks, barriers
+
+To add a language for GPUs: a table in `simt_language.py`, its name in `simt_machine.py` where it computes otherwise.
+To add another dialect: (1) a front end that turns the whole file into a `syntax.Text`, refusing (`Unreadable`, with the
+line) all that it does not know; `expressions.py` has tokens and expressions of C-like languages; (2) a subclass of `Machine`
+whose `call` and `effect` say what the dialect's functions compute (`c_meaning.py`), thread and block numbers among them;
+helpers that are printed at the head are believed, so their texts live here, are compared letter by letter (`c_known.py`,
+`simt_helpers.py`) and stand in `proofs/TRUSTED.md`; (3) its name in `DIALECTS`, which chooses both in `read_back`.
 """
 
 from __future__ import annotations
@@ -18,17 +19,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tang_verified.proofs.readback import c_text
+from tang_verified.proofs.readback import c_text, simt_text
 from tang_verified.proofs.readback.c_known import ELEMENTS
 from tang_verified.proofs.readback.c_meaning import CMachine
 from tang_verified.proofs.readback.compare import Mismatch, Spent
 from tang_verified.proofs.readback.nodes import Nodes
 from tang_verified.proofs.readback.origin import comes_from
+from tang_verified.proofs.readback.simt_language import LANGUAGES
+from tang_verified.proofs.readback.simt_machine import SimtMachine
+from tang_verified.proofs.readback.simt_match import Threads
 from tang_verified.proofs.readback.stores import Stores
-from tang_verified.proofs.readback.syntax import Statement, Unreadable
+from tang_verified.proofs.readback.syntax import Array, Parameter, Statement, Unreadable
 from tang_verified.semantics.kernel import Kernel
 
-DIALECTS = ("c",)  # by the ending of a file's name
+DIALECTS = ("c", *LANGUAGES)  # by the ending of a file's name
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,13 @@ def read_back(kernel: Kernel, text: str, dialect: str = "c") -> Difference | Non
         raise ValueError(f"no reader for {dialect!r}; there are {', '.join(DIALECTS)}")
     body: Sequence[Statement] = ()
     try:
+        if dialect in LANGUAGES:
+            language = LANGUAGES[dialect]
+            module = simt_text.read(text, language)
+            body = [s for entry in module.entries for s in (*map(_given, (*entry.sizes, *entry.arrays)), *entry.body)]
+            machine = SimtMachine(Nodes(), language=language, helpers=module.helpers)
+            Threads(kernel, machine, ELEMENTS, language=language).module(module)
+            return None
         found = c_text.read(text)
         body = found.body
         if found.entry not in (kernel.name, f"{kernel.name}_kernel"):
@@ -62,3 +73,8 @@ def read_back(kernel: Kernel, text: str, dialect: str = "c") -> Difference | Non
     except RecursionError:
         return Difference(1, "the values are nested too deep to be compared", spent=True)
     return None
+
+
+def _given(parameter: Parameter) -> Statement:
+    """A parameter among the lines that a value may come from."""
+    return Array(parameter.line, parameter.element, parameter.name, (), False)

@@ -22,7 +22,7 @@ from tang_verified.proofs.readback.text_values import Here
 if TYPE_CHECKING:
     from tang_verified.proofs.readback.kernel_values import KernelValues
 
-CLOSED = ("recurrence", "at", "shuffle", "fold", "any")  # what is looked into only by those who know it
+CLOSED = ("recurrence", "at", "shuffle", "exchange", "fold", "any")  # what is looked into only by those who know it
 LEAVES = ("lit", "state", "var", "lane", "undefined", *CLOSED)
 COMPARED = (*BOOLS, "lt", "le", "eq", "ne", "flag")
 STEPS = 300_000  # comparisons of two nodes, for one text

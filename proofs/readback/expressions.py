@@ -53,14 +53,14 @@ def plain(text: str) -> None:
             raise Unreadable(number, "a character that is not printable ASCII")
 
 
-def tokens(text: str, first_line: int) -> list[Token]:
+def tokens(text: str, first_line: int, numbers: re.Pattern[str] = NUMBER) -> list[Token]:
     out, place, line = [], 0, first_line
     while place < len(text):
         found = TOKEN.match(text, place)
         if found is None:
             raise Unreadable(line, f"unexpected {text[place : place + 12]!r}")
         kind, word = found.lastgroup or "", found.group()
-        if kind == "number" and not NUMBER.fullmatch(word):
+        if kind == "number" and not numbers.fullmatch(word):
             raise Unreadable(line, f"number {word!r}")
         if kind != "space":
             out.append(Token(kind, word, line))

@@ -44,6 +44,13 @@ class Facts:
         fresh.known = {c: truth for c, truth in self.known.items() if not has_lane(c)}
         return fresh
 
+    def of_all_threads(self, digits: frozenset[Node]) -> Facts:
+        """What other threads know too: neither these digits nor anything that is read decides it."""
+        fresh = self._more()
+        fresh.below = tuple(p for p in self.below if is_plain(p) and not p.free & digits)
+        fresh.known = {c: truth for c, truth in self.known.items() if is_plain(c) and not c.free & digits}
+        return fresh
+
     def assume(self, condition: Node, truth: bool = True) -> Facts | None:
         """With the condition true (or false); None if that cannot be."""
         decided = self.decide(condition)
@@ -69,7 +76,18 @@ class Facts:
             p = parts_of(condition.args)[0]
             fresh.below += (p, n.sub(n.number(0), p))
         fresh.known[condition] = truth
-        return fresh
+        return fresh.consistent()
+
+    def consistent(self) -> Facts | None:
+        """With what follows for the other part of an "and" or "or" that is known; None if its parts contradict it."""
+        for condition, truth in self.known.items():
+            if condition.tag in ("and", "or"):
+                strong, ends = condition.tag == "or", [self.decide(part) for part in children(condition)]
+                if (strong in ends) if truth is not strong else ends == [not strong] * 2:
+                    return None
+                if truth is strong and strong not in ends and (not strong) in ends:
+                    return self.assume(children(condition)[ends.index(None)], strong)
+        return self
 
     def decide(self, condition: Node) -> bool | None:
         if condition not in self._decided:
@@ -144,6 +162,14 @@ class Facts:
                 return False
             most += c * low if c < 0 or high is None else c * high
         return most <= 0
+
+
+PLAIN = ("le0", "eq0", "and", "or", "not", "true", "false", "int", "var", "floordiv", "mod", "max", "min")
+
+
+def is_plain(node: Node) -> bool:
+    """Made of sizes and loop variables alone."""
+    return node.tag in PLAIN and all(is_plain(part) for part in children(node))
 
 
 def has_lane(node: Node) -> bool:

@@ -26,6 +26,7 @@ Fields = dict[int, Node]
 @dataclass
 class FoldCompare(Compare):
     visited: set[Node] = dataclasses.field(default_factory=set)  # loops whose unused fields have been looked at
+    lane: tuple[Node, int] | None = None  # the last digit of the thread's number, and its extent
 
     def fold(self, t: Node, k: Node, w: Where) -> None:
         number = k.args[0]
@@ -39,6 +40,8 @@ class FoldCompare(Compare):
             if atom is not None:
                 return self.split(t, k, w, atom)
         t = self.alone(t)
+        if any(self.kernel.kinds.get(axis.name) == "thread" for axis in fold.axes):
+            return self.butterfly({fold.component: t}, opened, w)
         lane = fold.axes[-1]
         if t.tag == "at":
             vector, first = t.args
@@ -139,10 +142,37 @@ class FoldCompare(Compare):
             fields = left
             lanes = [lane for start in lanes for lane in (start, int(str(order[start])))]
 
+    # Threads of a subgroup
+
+    def butterfly(self, fields: Fields, opened: Opened, w: Where) -> None:
+        """Take off one exchange after the other, the widest first: v = combine(u, what the thread `step` away has of u)."""
+        fold, env = opened.fold, opened.env
+        spread = [axis for axis in fold.axes if self.kernel.kinds.get(axis.name) == "thread"]
+        extent = self.nodes.constant(self.kernel.value(spread[0].extent, env))
+        some = next(iter(fields.values()))
+        if self.lane is None or len(spread) != 1 or extent != self.lane[1] or not fold.monoid.commutative:
+            raise self.differ(some, w, f"threads join what they hold, where the kernel folds over {extent}")
+        inner = replace(w, facts=w.facts.of_all_threads(self.lane[0].free))
+        step = extent
+        while step > 1:
+            step, odd = divmod(step, 2)
+            found = sorted({e for node in fields.values() for e in inside(node, "exchange")}, key=lambda e: e.number)
+            found = [exchange for exchange in found if exchange.args[1] == step]
+            wanted = sorted({number for field in fields for number in mentioned(fold, field)})
+            if odd or len(wanted) != len(found):
+                raise self.differ(some, w, f"no exchange by {step}, where the kernel folds over {extent} threads")
+            right = {number: self.typed(exchange) for number, exchange in zip(wanted, found, strict=True)}
+            left = {number: children(exchange)[0] for number, exchange in zip(wanted, found, strict=True)}
+            both = self.kernel.combine(fold, left, right, list(fields))
+            self.each(fields, both, replace(inner, quiet=True))
+            fields = left
+        here = {**env, spread[0].name: self.lane[0]}
+        return self.states(fields, Opened(fold, here), [axis for axis in fold.axes if axis is not spread[0]], inner)
+
     def typed(self, node: Node) -> Node:
         """As a value: an atom of integers becomes an integer."""
         parts = children(node)
-        whole = any(part.tag == "int" for part in parts[:1]) if node.tag == "shuffle" else self.is_integer(node)
+        whole = any(part.tag == "int" for part in parts[:1]) if node.tag in ("shuffle", "exchange") else self.is_integer(node)
         return self.nodes.integer({(node,): 1}) if whole else node
 
     def is_integer(self, recurrence: Node) -> bool:

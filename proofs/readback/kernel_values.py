@@ -33,11 +33,12 @@ KINDS: dict[Sort, str] = {"int": "i64", "bool": "bool", "real": "f32"}
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor or buffer is: its key, its type and its extents."""
+    """Where a tensor or buffer is: its key, its type and its extents, without those that number a cell's owner."""
 
     key: str
     dtype: DType
     extents: tuple[Node, ...]
+    owners: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,12 @@ class KernelValues:
         return self._known[key]
 
     def offset(self, place: Place, index: tuple[Node, ...]) -> Node:
+        return self.within(place, index[place.owners :])
+
+    def within(self, place: Place, own: tuple[Node, ...]) -> Node:
+        """The offset among the cells of one owner."""
         total = self.nodes.number(0)
-        for part, extent in zip(index, place.extents, strict=True):
+        for part, extent in zip(own, place.extents, strict=True):
             total = self.nodes.add(self.nodes.mul(total, extent), part)
         return total
 

@@ -119,11 +119,19 @@ class Matcher:
                     if self.alloc(statement.buffer, cursor, env, here, body[number + 1 :]):
                         break
                 case _:
-                    raise Mismatch(cursor.line, f"this language has no {type(statement).__name__.lower()}")
+                    self.together(statement, cursor, here)
         self.values.places, self.live = places, live
 
     def assign(self, statement: Assign, cursor: Cursor, env: Env, here: Here) -> None:
         raise NotImplementedError
+
+    def together(self, statement: Stmt, cursor: Cursor, here: Here) -> None:
+        """What only the threads of a block do."""
+        raise Mismatch(cursor.line, f"this language has no {type(statement).__name__.lower()}")
+
+    def register_kind(self, dtype: DType) -> str:
+        """What a variable for a buffer's cell computes in."""
+        return REGISTERS.get(dtype, "f32")
 
     def pure(self, cursor: Cursor, here: Here) -> Statement:
         """Run what stores nothing; the first statement that does something else."""
@@ -170,7 +178,7 @@ class Matcher:
         if parallel and (statement.kind != "grid" or not self.parallel or s.parallel not in (0, parallel)):
             raise Mismatch(s.line, f"the loop over {statement.axis.name} is not one that may run in parallel")
         extent = self.values.value(statement.axis.extent, env)
-        targets = _targets(statement.body)
+        targets = targets_of(statement.body)
         self.change(targets)
         variables = set(self.machine.names)
         atom, low, high, inside = self.machine.enter(s, here)
@@ -363,11 +371,12 @@ def _set_at_once(s: If) -> set[str]:
     return both[0] & both[1]
 
 
-def _targets(body: Sequence[Stmt]) -> list[str]:
+def targets_of(body: Sequence[Stmt]) -> list[str]:
+    """What the statements assign."""
     out: dict[str, None] = {}
     for s in body:
         if isinstance(s, Assign):
             out[s.target] = None
         elif isinstance(s, For):
-            out.update(dict.fromkeys(_targets(s.body)))
+            out.update(dict.fromkeys(targets_of(s.body)))
     return list(out)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tang_verified.proofs.readback.compare import Mismatch, Where, show
 from tang_verified.proofs.readback.kernel_values import Env
-from tang_verified.proofs.readback.match import REGISTERS, Cursor, Matcher
+from tang_verified.proofs.readback.match import Cursor, Matcher
 from tang_verified.proofs.readback.nodes import Node, children
 from tang_verified.proofs.readback.syntax import (
     Call,
@@ -327,7 +327,7 @@ class Stores(Matcher):
             if isinstance(other, Register) and other is not register and other.key == register.key and other.base is not None:
                 if other.base < base + register.kind.width and base < other.base + other.kind.width:
                     raise Mismatch(store.line, "two variables for one cell")
-        if register.kind.kind != REGISTERS.get(self.values.places[self.statement.target].dtype, "f32"):
+        if register.kind.kind != self.register_kind(self.values.places[self.statement.target].dtype):
             raise Mismatch(store.line, f"{self.statement.target} is kept in {register.kind.kind}")
         register.base, register.key = base, store.key
 

@@ -201,7 +201,16 @@ class Free:
     name: str
 
 
-Statement: TypeAlias = Declare | Array | Set | Do | Loop | If | Region | Fail | Free
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """What the threads of a block do together: "barrier", "commit" (a group of copies), "wait" (until `keep` are pending)."""
+
+    line: int
+    what: str
+    keep: int = 0
+
+
+Statement: TypeAlias = Declare | Array | Set | Do | Loop | If | Region | Fail | Free | Sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,4 +232,29 @@ class Text:
     sizes: tuple[str, ...]
     arrays: tuple[Parameter, ...]
     body: tuple[Statement, ...]
+    helpers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry point of a GPU text. `threads` is None where the language leaves their number to the caller, else said in line
+    `told`; `block` and `thread` are the names of the numbers; `shared` are the arrays of the block."""
+
+    name: str
+    line: int
+    threads: int | None
+    told: int
+    sizes: tuple[Parameter, ...]
+    arrays: tuple[Parameter, ...]
+    shared: tuple[Array, ...]
+    block: str
+    thread: str
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A whole GPU text."""
+
+    entries: tuple[Entry, ...]
     helpers: frozenset[str]

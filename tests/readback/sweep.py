@@ -16,10 +16,16 @@ FLIPS = {
 Change = tuple[str, int, str]
 
 
+def body_of(text: str) -> int:
+    """Where the function begins: in C behind the helpers, else behind the first empty line."""
+    found = re.search(r"^int \w+\(const int64_t", text, re.MULTILINE)
+    return found.start() if found else text.index("\n\n") + 2
+
+
 def statements(text: str) -> Iterator[Change]:
     """Each line of the function left out, said twice, and exchanged with the next."""
     lines = text.split("\n")
-    start = next(k for k, line in enumerate(lines) if line.startswith("int "))
+    start = text.count("\n", 0, body_of(text))
     for k in range(start, len(lines) - 1):
         if lines[k].strip() in ("", "{", "}", "else {", "} else {"):
             continue
@@ -29,8 +35,8 @@ def statements(text: str) -> Iterator[Change]:
 
 def tokens(text: str) -> Iterator[Change]:
     """Each token of the function: operators flipped, numbers off by one, names exchanged for their neighbours."""
-    start = text.index("\nint ") + 1
-    names = list(dict.fromkeys(re.findall(r"(?:\w+ \*?(?:restrict )?)([A-Za-z]\w*) = ", text[start:])))
+    start = body_of(text)
+    names = list(dict.fromkeys(re.findall(r"(?:\w+ \*?(?:restrict )?)([A-Za-z]\w*)(?:: \w+)? = ", text[start:])))
     for found in TOKEN.finditer(text, start):
         word, line = found.group(), text.count("\n", 0, found.start()) + 1
         for new in changed(word, names):
@@ -53,7 +59,7 @@ def changed(word: str, names: list[str]) -> list[str]:
 
 def helpers(text: str) -> Iterator[Change]:
     """The last digit or operator of each line of the helpers."""
-    lines = text[: text.index("\nint ")].split("\n")
+    lines = text[: body_of(text) - 1].split("\n")
     whole = text.split("\n")
     for k, line in enumerate(lines):
         if k < 4 or not (digits := list(re.finditer(r"\d|[-+*<>]", line))):

@@ -13,6 +13,8 @@ from tang_verified.auditing import audit
 from tang_verified.proofs.certificate import spell, text_digest
 from tests.proofs.samples import certificate, sources
 
+from .texts import text
+
 Change = Callable[[str], str]
 
 
@@ -44,9 +46,17 @@ def test_a_forged_text_and_digest(tmp_path: Path, old: str, new: str) -> None:
 
 
 def test_a_language_without_a_reader(tmp_path: Path) -> None:
-    forge(tmp_path, str, "metal")
+    forge(tmp_path, str, "spv")
     report = audit(tmp_path)
     assert report.exit_code == 3 and "no reader" in report.findings[0].message
+
+
+@pytest.mark.parametrize("suffix", ["cl", "cu", "metal", "comp", "wgsl"])
+def test_a_forged_text_for_a_gpu(tmp_path: Path, suffix: str) -> None:
+    """The certificate's kernel is C's; a text for a GPU beside it does not say what it says."""
+    forge(tmp_path, lambda _: text(f"softmax.{suffix}"), suffix)
+    report = audit(tmp_path)
+    assert report.exit_code == 1 and report.findings[0].rule == "read-back"
 
 
 def test_a_text_alone_changed_is_named_twice(tmp_path: Path) -> None:

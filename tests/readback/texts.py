@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
+from tang_verified import backends
 from tang_verified.backends.c.dialect import CDialect
 from tang_verified.backends.printer import print_kernel
 from tang_verified.compiler import Timings, derive_and_certify
+from tang_verified.passes.derive import derive
+from tang_verified.passes.schedule.search import certified_plan
+from tang_verified.passes.schedule.target import Target
+from tang_verified.proofs.check import Certified
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.spec import spec
 from tang_verified.tracing.tracer import trace
-from tests.proofs.samples import certified
+from tests.proofs.samples import certified, softmax
 
 PROGRAMS = {
     "embedding": (lambda table, ids: table.__array_namespace__().take(table, ids, axis=0), {"table": "v d", "ids": spec("n", "int32")}),
@@ -20,10 +25,29 @@ PROGRAMS = {
     "half": (lambda x, keep: x.__array_namespace__().where(keep, x * 0.1, x + 2.0), {"x": spec("n", "float16"), "keep": spec("n", "bool")}),
 }
 
+FOR_GPUS = {
+    "softmax": (softmax, {"x": "n m"}),
+    "product": (lambda a, b: a @ b, {"a": "n 64", "b": "64 64"}),
+    "halves": (lambda a, b: a @ b, {"a": spec("n 64", "float16"), "b": spec("64 64", "float16")}),
+    "half": PROGRAMS["half"],
+    "embedding": PROGRAMS["embedding"],
+}
+BACKEND = {suffix: name for name, suffix in backends.SUFFIX.items()}
+
+
+@cache
+def for_target(name: str, target: Target) -> Certified:
+    function, specs = FOR_GPUS[name]
+    program = trace(function, specs, name=name)  # type: ignore[arg-type]
+    return certified_plan(program, derive(program), target, {})[0]
+
 
 @cache
 def kernel(name: str) -> Kernel:
-    """softmax and attention are those of the certificates' tests."""
+    """softmax and attention are those of the certificates' tests; "softmax.cu" is the kernel of a GPU's text."""
+    if "." in name:
+        program, _, suffix = name.partition(".")
+        return for_target(program, backends.get(BACKEND[suffix]).target()).kernels[0]
     if name in ("softmax", "attention"):
         return certified(name).kernels[0]
     function, specs = PROGRAMS[name]
@@ -33,4 +57,8 @@ def kernel(name: str) -> Kernel:
 
 @cache
 def text(name: str) -> str:
+    program, _, suffix = name.partition(".")
+    if suffix:
+        here = backends.get(BACKEND[suffix])
+        return str(here.emit(for_target(program, here.target()))[kernel(name).name])
     return print_kernel(kernel(name), CDialect())
