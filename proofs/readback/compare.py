@@ -228,8 +228,8 @@ class Compare:
             raise self.differ(t, w, f"{show(t)} where the kernel has {show(k)}")
         a, b = self.plain(t, w.facts), self.plain(k, w.facts)
         if a is not b:
-            for select in (*inside(a, "select"), *inside(b, "select")):
-                condition = self.resolve(children(select)[0], t, w)
+            for chosen in (node for tag in ("select", "truth") for whole in (a, b) for node in inside(whole, tag)):
+                condition = self.resolve(children(chosen)[0], t, w)
                 if self.truth(condition, w.facts) is None:
                     return self.split(t, k, w, condition)
             if a is not self.plain(self.resolve(k, t, w), w.facts):
