@@ -222,18 +222,30 @@ class Ledger:
         if goal is False:
             self.record(name, "structure", show_as)
             return
-        problem = z3.Solver()
-        problem.set("rlimit", Z3_BUDGET)
         assertions = [*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape, goal]
-        problem.add(*assertions)
+        # from its text, in a context of this ledger's own: what else the process asked would change what Z3 finds
+        text = statement(encoder.symbols, assertions)
+        problem = z3.Solver(ctx=self.models.proposer.context)
+        problem.set("rlimit", Z3_BUDGET)
+        problem.from_string(text)
         answer = problem.check()
+        if answer == z3.sat and self.finding:  # nobody is shown why a fold has not some property
+            raise self.refuse(name, show_as, "disproved")
         if answer == z3.sat:
-            model = problem.model()
+            model = self._model(assertions)
             raise self.refuse(name, counterexample(model, show_as), "disproved", values(model, encoder, sides))
         if answer != z3.unsat:
             raise self.refuse(name, f"Z3 answers unknown ({problem.reason_unknown()}): {show_as}")
         self.axioms.update(encoder.axioms_used)
-        self.record(name, "z3", statement(encoder.symbols, assertions))
+        self.record(name, "z3", text)
+
+    @staticmethod
+    def _model(assertions: Sequence[Any]) -> Any:
+        """A counterexample to show, in the encoder's own terms."""
+        problem = z3.Solver()
+        problem.set("rlimit", Z3_BUDGET)
+        problem.add(*assertions)
+        return problem.model() if problem.check() == z3.sat else z3.Model()
 
     def reachable(self, name: str, encoder: Encoder, facts: Sequence[Any]) -> None:
         """State that the encoded facts have a model; `ground` finds it, or refuses."""
