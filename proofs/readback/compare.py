@@ -61,12 +61,21 @@ class Compare:
     steps: int = 0
     _equal: set[tuple[Node, Node, Where]] = field(default_factory=set)
     _plain: dict[tuple[Node, Facts], Node] = field(default_factory=dict)
+    _case: dict[tuple[Facts, Node, bool], Facts | None] = field(default_factory=dict)
     _settled: dict[Facts, Facts | None] = field(default_factory=dict)
     _reads: dict[Node, set[tuple[Part, ...]]] = field(default_factory=dict)  # arrays and versions that a value reads
 
     @property
     def nodes(self) -> Nodes:
         return self.machine.nodes
+
+    def alone(self, t: Node) -> Node:
+        """An integer that is one atom, as that atom."""
+        if t.tag == "int":
+            parts = self.nodes.polynomial(t)
+            atoms = [m[0] for m, c in parts.items() if len(m) == 1 and c == 1]
+            return atoms[0] if len(parts) == 1 and atoms else t
+        return t
 
     def fold(self, t: Node, k: Node, w: Where) -> None:
         """`equal` for a fold of the kernel."""
@@ -111,6 +120,8 @@ class Compare:
             return self.cases(t, k, w, t)
         if k.tag == "select":
             condition = children(k)[0]
+            if self.chosen_first(t, k, condition, w):
+                return None
             resolved = self.resolve(condition, t, w)
             if self.truth(resolved, w.facts) is None:
                 return self.split(t, k, w, resolved)
@@ -144,7 +155,7 @@ class Compare:
         return self.part(on, a if truth else b, k, w)
 
     def split(self, t: Node, k: Node, w: Where, condition: Node) -> None:
-        atom = open_atom(self.plain(condition, w.facts), w.facts)
+        atom = self.undecided(w.facts, condition)
         if atom is None:
             raise self.differ(t, w, f"condition {show(condition)} is not decided")
         for truth in (True, False):
@@ -152,11 +163,48 @@ class Compare:
             if facts is not None:
                 self.equal(t, k, replace(w, facts=facts))
 
+    def undecided(self, facts: Facts, *conditions: Node) -> Node | None:
+        """A part of the conditions to distinguish cases by: what chooses the values that they compare comes first."""
+        plain = [self.plain(condition, facts) for condition in conditions]
+        inner = [children(select)[0] for condition in plain for select in inside(condition, "select")]
+        atoms = (open_atom(self.plain(condition, facts), facts) for condition in (*inner, *plain))
+        return next((atom for atom in atoms if atom is not None), None)
+
+    def impossible(self, facts: Facts, depth: int = 6) -> bool:
+        """Whether what is known contradicts itself, case by case."""
+        known = self.settled(facts)
+        if known is None:
+            return True
+        joined = [condition for condition in known.known if condition.tag in ("and", "or", "not", "select")]
+        parts = [part for condition in joined for part in children(condition)]
+        atom = self.undecided(known, *parts) if depth else None
+        if atom is None:
+            return False
+        cases = [self.case(known, atom, truth) for truth in (True, False)]
+        return all(case is None or self.impossible(case, depth - 1) for case in cases)
+
     def truth(self, condition: Node, facts: Facts) -> bool | None:
         return facts.decide(self.plain(condition, facts))
 
+    def chosen_first(self, t: Node, k: Node, condition: Node, w: Where) -> bool:
+        """Compare case by case what chooses whether a fold of the kernel's counts in a condition; False if nothing does."""
+        condition = self.plain(condition, w.facts)
+        if not inside(condition, "fold"):
+            return False
+        choices = [children(select)[0] for select in inside(condition, "select")]
+        atom = self.undecided(w.facts, *(choice for choice in choices if not inside(choice, "fold")))
+        if atom is None:
+            return False
+        for truth in (True, False):
+            facts = self.case(w.facts, atom, truth)
+            if facts is not None:
+                self.equal(t, k, replace(w, facts=facts))
+        return True
+
     def conditions(self, t: Node, k: Node, w: Where) -> None:
         """Equal truth in every case."""
+        if self.chosen_first(t, k, k, w):
+            return
         resolved = self.resolve(k, t, w)
         self._cases(t, resolved, w, 12)
         self.visit(k, w)
@@ -166,9 +214,7 @@ class Compare:
         left, right = w.facts.decide(a), w.facts.decide(b)
         if a is b or (left is right and left is not None):
             return
-        inner = [children(s)[0] for s in (*inside(b, "select"), *inside(a, "select"))]  # what the parts compared depend on
-        atoms = (open_atom(self.plain(condition, w.facts), w.facts) for condition in (*inner, b, a))
-        atom = next((found for found in atoms if found is not None), None)
+        atom = self.undecided(w.facts, b, a)
         if atom is None or depth == 0:
             why = f"condition {show(t)} where the kernel has {show(k)}"
             raise Mismatch(w.line, why) if t is self.nodes.true else self.differ(t, w, why)
@@ -194,6 +240,7 @@ class Compare:
     def resolve(self, k: Node, t: Node, w: Where) -> Node:
         """The kernel's integer or condition with each fold in it replaced by the text's value that it equals."""
         found: dict[Node, Node] = {}
+        k = self.plain(k, w.facts) if inside(k, "fold") else k
         folds = inside(k, "fold")
         sources = (t, *w.facts.known) if folds else ()
         candidates = dict.fromkeys(node for source in sources for tag in ("recurrence", "at") for node in inside(source, tag))
@@ -235,6 +282,12 @@ class Compare:
             truth = self.truth(condition, facts)
             if truth is not None:
                 return self.plain(a if truth else b, facts)
+            condition = self.plain(condition, facts)
+            yes, no = (self.case(facts, condition, truth) for truth in (True, False))
+            if yes is None or no is None:
+                return self.plain(a if no is None else b, facts)
+            chosen = self.nodes.make("select", condition, self.plain(a, yes), self.plain(b, no))
+            return self.alone(chosen) if node.tag == "select" and a.tag == "int" else chosen
         return self.rebuild_parts(node, lambda part: self.plain(part, facts))
 
     def rebuild(self, node: Node, new: object) -> Node:
@@ -328,8 +381,11 @@ class Compare:
 
     def case(self, facts: Facts, condition: Node, truth: bool) -> Facts | None:
         """With the condition true (or false); None if that cannot be."""
-        more = facts.assume(condition, truth)
-        return None if more is None else self.settled(more)
+        key = (facts, condition, truth)
+        if key not in self._case:
+            more = facts.assume(condition, truth)
+            self._case[key] = None if more is None else self.settled(more)
+        return self._case[key]
 
     def settled(self, facts: Facts) -> Facts | None:
         """With each known condition also as it is where the others hold; None if they contradict each other."""

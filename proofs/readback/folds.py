@@ -10,6 +10,7 @@ A loop may be cut into consecutive pieces. Which way the text takes is read off 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,7 @@ Fields = dict[int, Node]
 
 @dataclass
 class FoldCompare(Compare):
+    visited: set[Node] = dataclasses.field(default_factory=set)  # loops whose unused fields have been looked at
     lane: tuple[Node, int] | None = None  # the last digit of the thread's number, and its extent
 
     def fold(self, t: Node, k: Node, w: Where) -> None:
@@ -54,14 +56,6 @@ class FoldCompare(Compare):
             spread = {**env, lane.name: self.machine.lane(extent)}
             return self.states(fields, Opened(fold, spread), [axis for axis in fold.axes if axis is not lane], inner)
         return self.states({fold.component: t}, opened, list(fold.axes), w)
-
-    def alone(self, t: Node) -> Node:
-        """An integer that is one atom, as that atom."""
-        if t.tag == "int":
-            parts = self.nodes.polynomial(t)
-            atoms = [m[0] for m, c in parts.items() if len(m) == 1 and c == 1]
-            return atoms[0] if len(parts) == 1 and atoms else t
-        return t
 
     def some_lane(self, w: Where) -> tuple[tuple[Node, bool], ...]:
         """Conditions on the lanes outside, for a fold that has lanes of its own: they hold on some lane."""
@@ -325,7 +319,25 @@ class FoldCompare(Compare):
         inner = {**env, axis.name: n.integer({(counter,): 1})}
         for i, step in zip(group, _nodes(t, 5), strict=True):
             self.loops(i, step, fold, inner, rest, states, within)
+        self.unused(t, counter, fold, env, [axis, *rest], group, w)
         return low, starts
+
+    def unused(self, t: Node, counter: Node, fold: Fold, env: Env, axes: list[Axis], group: list[int], w: Where) -> None:
+        """Fields that the loop accumulates beside, though nothing uses them: for what they load."""
+        beside, count = self.machine.together.get(counter, []), len(fold.body)
+        place = next((k for k, node in enumerate(beside) if self.alone(node) is t), None)
+        if place is None or len(group) == count or not self.machine.loads or w.quiet or counter in self.visited:
+            return
+        self.visited.add(counter)
+        start = place - place % count
+        for field, node in enumerate(beside[start : start + count]):
+            if field not in group:
+                try:
+                    self.loops(field, node, fold, env, axes, self.kernel.identity(fold, env), w)
+                except Spent:
+                    raise
+                except Mismatch:
+                    continue
 
 
 def _nodes(recurrence: Node, place: int) -> list[Node]:

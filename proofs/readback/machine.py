@@ -170,7 +170,7 @@ class Machine(TextValues):
             states[name] = children(value)[0] if kind.kind == "i64" else value
             self.set_node(name, value)
         self.run(s.body, inside)
-        after = self.values()
+        after, together = self.values(), []
         for name in carried:
             group = self.connected(name, states, after)
             parts = [[table[other] for other in group] for table in (before, after)]
@@ -179,8 +179,10 @@ class Machine(TextValues):
             args = (atom, low, high, tuple(states[g] for g in group), *map(tuple, parts), group.index(name))
             kind = self.names[name].kind  # type: ignore[union-attr]
             value = self.shared("recurrence", kind, *args)  # type: ignore[arg-type]
+            together.append(value)
             self.lines[value] = self.lines[children(value)[0] if kind.kind == "i64" else value] = s.line
             self.set_node(name, value)
+        self.together[atom] = together
         self.forget(before)
 
     def one_by_one(self, s: Loop, outside: set[str]) -> None:

@@ -129,7 +129,7 @@ class Nodes:
     def at_most_zero(self, node: Node) -> Node:
         """p <= 0.   ± (r // d) + e <= 0  is  r + d e < d,  or  d e - r <= 0;   g p + k <= 0  is  p + ceil(k / g) <= 0."""
         parts = self.polynomial(node)
-        for monomial, c in parts.items():
+        for monomial, c in sorted(parts.items(), key=lambda part: [-atom.number for atom in part[0]]):  # those around first
             if len(monomial) == 1 and monomial[0].tag == "floordiv" and c in (1, -1):
                 r, divisor = (p for p in monomial[0].args if isinstance(p, Node))
                 d = self.constant(divisor)

@@ -91,6 +91,8 @@ class Stores(Matcher):
             for extent in place.extents:
                 count = n.mul(count, extent)
             bounds = (n.sub(n.number(0), offset), n.add(n.sub(offset, count), n.number(1)))
+            if self.compare.impossible(load.here.facts):
+                continue
             if "#" not in place.key or any(load.here.facts.decide(n.at_most_zero(p)) is not True for p in bounds):
                 return False
         return True

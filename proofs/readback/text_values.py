@@ -106,6 +106,7 @@ class TextValues:
     real: str = "f32"  # what the statement at hand computes in
     count: int = 0
     block: int = -1
+    together: dict[Node, list[Node]] = field(default_factory=dict)  # by loop: what it accumulates
     lines: dict[Node, int] = field(default_factory=dict)  # where a value was computed last
 
     # Expressions
