@@ -54,7 +54,7 @@ def drivers(into: Path) -> dict[str, str]:
         elsewhere = sorted(Path("/usr/local").rglob("nvidia_icd*.json")) + sorted(Path("/opt").glob("*/**/nvidia_icd*.json"))
         if elsewhere:
             found["VK_DRIVER_FILES"] = str(elsewhere[0])
-    if not list(Path("/etc/OpenCL/vendors").glob("*.icd")) and "OCL_ICD_VENDORS" not in os.environ:
+    if "OCL_ICD_VENDORS" not in os.environ:  # the GPU's driver alone: an OpenCL for the CPU may lie there, too
         vendors = into / "vendors"
         vendors.mkdir(parents=True, exist_ok=True)
         (vendors / "nvidia.icd").write_text("libnvidia-opencl.so.1\n")

@@ -9,9 +9,9 @@
 To add a language for GPUs: a table in `simt_language.py`, its name in `simt_machine.py` where it computes otherwise.
 To add another dialect: (1) a front end that turns the whole file into a `syntax.Text`, refusing (`Unreadable`, with the
 line) all that it does not know; `expressions.py` has tokens and expressions of C-like languages; (2) a subclass of `Machine`
-whose `call` and `effect` say what the dialect's functions compute (`c_meaning.py`), thread and block numbers among them;
-helpers that are printed at the head are believed, so their texts live here, are compared letter by letter (`c_known.py`,
-`simt_helpers.py`) and stand in `proofs/TRUSTED.md`; (3) its name in `DIALECTS`, which chooses both in `read_back`.
+whose `call` and `effect` say what the dialect's functions compute (`c_meaning.py`); helpers that are printed at the head are
+believed, so their texts live here, are compared letter by letter (`c_known.py`, `simt_helpers.py`) and stand in
+`proofs/TRUSTED.md`; (3) its name in `DIALECTS`, which chooses both in `read_back`.
 """
 
 from __future__ import annotations
