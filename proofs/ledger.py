@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeAlias
 
 import z3
 
+from tang_verified.proofs.ask import Asker
 from tang_verified.proofs.counterexample import counterexample, values
 from tang_verified.proofs.models import Models
 from tang_verified.proofs.propose_model import Unknown
@@ -110,7 +111,8 @@ class Ledger:
     def __post_init__(self) -> None:
         self.finite = frozenset(t.name for t in self.program.inputs)
         self.base = size_facts(self.program.sizes)
-        self.models = Models(self.recorded)
+        self.asker = Asker()
+        self.models = Models(self.recorded, self.asker)
         if sets.implies(self.base, Const(False)):
             raise Refused("sizes/satisfiable", self.place, "disproved", "no sizes satisfy the declared ranges")
 
@@ -223,15 +225,8 @@ class Ledger:
             self.record(name, "structure", show_as)
             return
         assertions = [*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape, goal]
-        # from its text, in a context of this ledger's own: what else the process asked would change what Z3 finds
         text = statement(encoder.symbols, assertions)
-        for make in (z3.Solver, z3.SimpleSolver):  # the first has strategies that look at a clock; the second has none
-            problem = make(ctx=self.models.proposer.context)
-            problem.set("rlimit", Z3_BUDGET)
-            problem.from_string(text)
-            answer = problem.check()
-            if answer != z3.unknown:
-                break
+        answer, problem = self.asker.ask(text, Z3_BUDGET)
         if answer == z3.sat and self.finding:  # nobody is shown why a fold has not some property
             raise self.refuse(name, show_as, "disproved")
         if answer == z3.sat:
@@ -275,10 +270,7 @@ class Ledger:
             text = hypotheses(o.statement).text + "(assert true)\n(check-sat)\n"
             if text not in shown:
                 shown.add(text)
-                problem = z3.Solver()
-                problem.set("rlimit", Z3_BUDGET)
-                problem.from_string(text)
-                if problem.check() != z3.unsat:
+                if self.asker.ask(text, Z3_BUDGET)[0] != z3.unsat:
                     raise Refused(f"{o.name}/contradictory", o.place, "unproved", "they have no model that is found")
                 self.obligations.append(Obligation(f"{o.name}/contradictory", o.place, "z3", text))
 

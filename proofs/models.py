@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from tang_verified.proofs.ask import Asker
 from tang_verified.proofs.propose_model import Proposer, Unknown
 from tang_verified.proofs.strict_json import DIGIT_LIMIT, digest
 from tang_verified.semantics.exact import ROOTS, Exact, Hypotheses, Model, Table, Value, hypotheses
@@ -28,9 +29,9 @@ class Models:
     """The models of one ledger's hypotheses. `recorded`: a certificate's, by the digest of the statement they are for;
     what has none there is looked for, and the audit then finds that the file lacks it."""
 
-    def __init__(self, recorded: Mapping[str, Model]) -> None:
+    def __init__(self, recorded: Mapping[str, Model], asker: Asker) -> None:
         self.recorded = recorded
-        self.exact, self.proposer = Exact(), Proposer()
+        self.exact, self.proposer = Exact(), Proposer(asker)
         self.known: dict[Hypotheses, str] = {}
         self.data: dict[str, Any] = {}  # digest -> model, spelled
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import z3
 
+from tang_verified.proofs.ask import Asker
 from tang_verified.semantics.exact import SORTS, Hypotheses, Model, Table, Value, parse
 from tang_verified.semantics.surds import LIMIT, total
 
@@ -18,22 +19,14 @@ class Unknown(ValueError):
 
 
 class Proposer:
-    """Z3 in a context of its own: its models do not depend on what else this process asked."""
+    """Z3 in its ledger's context: its models do not depend on what else this process asked."""
 
-    def __init__(self) -> None:
-        self.context = z3.Context()
+    def __init__(self, asker: Asker) -> None:
+        self.asker = asker
 
     def model(self, given: Hypotheses) -> Model | None:
         """A model; None when Z3 says that there is none; else `Unknown`."""
-        # Z3's usual strategy gives up parts of the search after some seconds, so that a busy machine can make it answer
-        # unknown; its plain core does not look at a clock.
-        for make in (z3.Solver, z3.SimpleSolver):
-            solver = make(ctx=self.context)
-            solver.set("rlimit", BUDGET)
-            solver.from_string(given.text)
-            answer = solver.check()
-            if answer != z3.unknown:
-                break
+        answer, solver = self.asker.ask(given.text, BUDGET)
         if answer == z3.unsat:
             return None
         if answer != z3.sat:
