@@ -163,14 +163,6 @@ class CMachine(Machine):
 
     # Arguments
 
-    def count_args(self, e: Call, count: int) -> None:
-        if len(e.args) != count:
-            raise Unreadable(e.line, f"{e.function} with {len(e.args)} arguments")
-
-    def values_of(self, e: Call, count: int, here: Here) -> list[Value]:
-        self.count_args(e, count)
-        return [self.value(arg, here) for arg in e.args]
-
     def type_argument(self, e: Call, place: int) -> Kind:
         found = e.args[place]
         if not isinstance(found, TypeName):

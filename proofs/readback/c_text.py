@@ -13,28 +13,24 @@ from __future__ import annotations
 import re
 
 from tang_verified.proofs.readback import c_known
-from tang_verified.proofs.readback.expressions import Expressions, Token, plain, tokens
+from tang_verified.proofs.readback.expressions import Token, plain, tokens
+from tang_verified.proofs.readback.statements import Statements
 from tang_verified.proofs.readback.syntax import (
     Array,
     Call,
-    Declare,
-    Do,
     Expression,
     Fail,
     Free,
     If,
-    Index,
     Kind,
     Loop,
     Name,
     Number,
     Parameter,
     Region,
-    Set,
     Statement,
     Text,
     Unreadable,
-    Vector,
 )  # fmt: skip
 
 SCALARS = {"float": Kind("f32"), "double": Kind("f64"), "int64_t": Kind("i64"), "int": Kind("bool")}
@@ -106,7 +102,7 @@ def _differs(paragraph: str, known: str) -> int:
     return next((k for k, (a, b) in enumerate(zip(lines, expected, strict=False)) if a != b), last)
 
 
-class _Reader(Expressions):
+class _Reader(Statements):
     def __init__(self, listed: list[Token], helpers: frozenset[str]) -> None:
         super().__init__(listed, self.kind)
         self.helpers = helpers
@@ -186,17 +182,6 @@ class _Reader(Expressions):
         factors = [Number(t.line, t.text) if t.kind == "number" else Name(t.line, t.text) for t in portions]
         return self.loop(int(found[2] or 1), tuple(factors))
 
-    def block(self) -> tuple[Statement, ...]:
-        self.depth += 1
-        if self.depth > 60:
-            raise Unreadable(self.next.line, "blocks nested too deep")
-        self.take("{")
-        out = []
-        while not self.accept("}"):
-            out.append(self.statement())
-        self.depth -= 1
-        return tuple(out)
-
     def branch(self) -> If:
         line = self.take("if").line
         condition = self.bracketed()
@@ -239,25 +224,3 @@ class _Reader(Expressions):
             out.insert(0, found.args[1])
             found = found.args[0]
         return (found, *out)
-
-    def declaration(self) -> Declare:
-        line, const = self.next.line, self.accept("const")
-        kind = self.type_name()
-        name = self.fresh()
-        value = self.expression() if self.accept("=") else None
-        self.take(";")
-        if const and value is None:
-            raise Unreadable(line, f"constant {name} without a value")
-        return Declare(line, kind, name, value, const)
-
-    def effect(self) -> Set | Do:
-        line, target = self.next.line, self.unary()
-        if isinstance(target, Call):
-            self.take(";")
-            return Do(line, target)
-        if not isinstance(target, (Name, Index, Vector)) or (isinstance(target, Vector) and target.const):
-            raise Unreadable(line, "not a statement")
-        self.take("=")
-        value = self.expression()
-        self.take(";")
-        return Set(line, target, value)

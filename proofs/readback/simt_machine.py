@@ -276,11 +276,3 @@ class SimtMachine(Machine):
             raise Unreadable(e.line, f"{v.kind.kind} as half")
         return Value(v.node, HALF)
 
-    def count_args(self, e: Call, count: int) -> None:
-        if len(e.args) != count:
-            raise Unreadable(e.line, f"{e.function} with {len(e.args)} arguments")
-
-    def values_of(self, e: Call, count: int, here: Here) -> list[Value]:
-        self.count_args(e, count)
-        return [self.value(arg, here) for arg in e.args]
-

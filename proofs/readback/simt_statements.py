@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tang_verified.proofs.readback.expressions import Expressions, Token
+from tang_verified.proofs.readback.expressions import Token
 from tang_verified.proofs.readback.simt_language import WORDS, Language, kinds
+from tang_verified.proofs.readback.statements import Statements
 from tang_verified.proofs.readback.syntax import (
     Array,
     Binary,
@@ -20,7 +21,6 @@ from tang_verified.proofs.readback.syntax import (
     Cast,
     Choice,
     Declare,
-    Do,
     Expression,
     If,
     Index,
@@ -28,7 +28,6 @@ from tang_verified.proofs.readback.syntax import (
     Loop,
     Name,
     Number,
-    Set,
     Statement,
     Sync,
     TypeName,
@@ -42,7 +41,7 @@ VECTORS = frozenset(name for name, _ in WORDS)
 TWO_WORDS = (("long", "long"), ("unsigned", "char"))
 
 
-class Reader(Expressions):
+class Reader(Statements):
     """`fresh` takes a name that is declared, with its line."""
 
     def __init__(
@@ -51,7 +50,6 @@ class Reader(Expressions):
         known = kinds(language)
         super().__init__(_joined(listed) if language.name == "cuda" else listed, known.get)
         self.language, self.helpers, self.name_taken = language, helpers, fresh
-        self.nested = 0
 
     def fresh(self) -> str:
         line = self.next.line
@@ -61,17 +59,6 @@ class Reader(Expressions):
         out: list[Statement] = []
         while self.next.kind != "end":
             out.append(self.statement())
-        return tuple(out)
-
-    def block(self) -> tuple[Statement, ...]:
-        self.nested += 1
-        if self.nested > 60:
-            raise Unreadable(self.next.line, "blocks nested too deep")
-        self.take("{")
-        out = []
-        while not self.accept("}"):
-            out.append(self.statement())
-        self.nested -= 1
         return tuple(out)
 
     def statement(self) -> Statement:
@@ -140,16 +127,6 @@ class Reader(Expressions):
         self.words("]", ";")
         return Array(token.line, self.language.elements[token.text], name, (count,), False)
 
-    def declaration(self) -> Declare:
-        line, const = self.next.line, self.accept("const")
-        kind = self.type_name()
-        name = self.fresh()
-        value = self.expression() if self.accept("=") else None
-        self.take(";")
-        if const and value is None:
-            raise Unreadable(line, f"constant {name} without a value")
-        return Declare(line, kind, name, value, const)
-
     def declared(self) -> Declare | Array:
         """let name: type = value;  var name: type;  var name: array<type, count>;"""
         token = self.take("let", "var")
@@ -168,18 +145,6 @@ class Reader(Expressions):
         if token.text == "let" and value is None:
             raise Unreadable(token.line, f"constant {name} without a value")
         return Declare(token.line, kind, name, value, token.text == "let")
-
-    def effect(self) -> Set | Do:
-        line, target = self.next.line, self.unary()
-        if isinstance(target, Call):
-            self.take(";")
-            return Do(line, target)
-        if not isinstance(target, (Name, Index, Vector)) or (isinstance(target, Vector) and target.const):
-            raise Unreadable(line, "not a statement")
-        self.take("=")
-        value = self.expression()
-        self.take(";")
-        return Set(line, target, value)
 
     # Expressions
 

@@ -155,6 +155,14 @@ class TextValues:
         """A call that stores: where, from which offset at lane l, what, and on which lanes."""
         raise NotImplementedError
 
+    def count_args(self, e: Call, count: int) -> None:
+        if len(e.args) != count:
+            raise Unreadable(e.line, f"{e.function} with {len(e.args)} arguments")
+
+    def values_of(self, e: Call, count: int, here: Here) -> list[Value]:
+        self.count_args(e, count)
+        return [self.value(arg, here) for arg in e.args]
+
     def literal(self, e: Number) -> Value:
         text = e.text.removesuffix("f")
         if text.isdigit() and text == e.text:
