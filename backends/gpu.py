@@ -10,6 +10,7 @@ from tang_verified.backends.launch import Plan
 from tang_verified.backends.simt import SimtDialect, print_simt
 from tang_verified.passes.schedule.target import Target
 from tang_verified.proofs.check import Certified, is_certified
+from tang_verified.semantics.kernel import Kernel
 
 THREADS = 256
 SHARED_BYTES = 32 << 10  # what every device of the last ten years has, so that one certificate serves them all
@@ -22,6 +23,7 @@ class GpuBackend:
 
     def __init__(self, dialect: type[SimtDialect], runtime: Any) -> None:
         self.dialect, self._runtime = dialect, runtime
+        self._printed: dict[Kernel, tuple[str, Plan]] = {}
 
     @property
     def runtime(self) -> Any:
@@ -42,7 +44,7 @@ class GpuBackend:
         """The text of each kernel. A program that the checker did not prove has no text."""
         if not is_certified(certified):
             raise TypeError("only what the checker has certified is printed")
-        return {kernel.name: print_simt(kernel, self.dialect())[0] for kernel in certified.kernels}
+        return {kernel.name: self._print(kernel)[0] for kernel in certified.kernels}
 
     def load(self, certified: Certified, sources: dict[str, str]) -> list[Any]:
         """One callable a kernel, on the device that the runtime finds."""
@@ -51,7 +53,13 @@ class GpuBackend:
 
     def plans(self, certified: Certified) -> list[Plan]:
         """How each kernel's text is started."""
-        return [print_simt(kernel, self.dialect())[1] for kernel in certified.kernels]
+        return [self._print(kernel)[1] for kernel in certified.kernels]
+
+    def _print(self, kernel: Kernel) -> tuple[str, Plan]:
+        """The text and its plan come from one printing."""
+        if kernel not in self._printed:
+            self._printed[kernel] = print_simt(kernel, self.dialect())
+        return self._printed[kernel]
 
     def put(self, array: Any) -> Any:
         return self.runtime.put(array)

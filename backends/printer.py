@@ -18,7 +18,7 @@ from tang_verified.backends.assign import Assigns
 from tang_verified.backends.dialect import Dialect, Unsupported
 from tang_verified.backends.names import Names
 from tang_verified.backends.scopes import Context, Line, Scope, flatten
-from tang_verified.backends.storage import Again, Memory, Registers, Variables
+from tang_verified.backends.storage import Memory, Registers, Variables, settled
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, For, Kernel, Stmt
 from tang_verified.semantics.program import BYTES, DType
@@ -29,16 +29,7 @@ STACK_BYTES = 64 * 1024  # for all small private arrays of a function
 
 def print_kernel(kernel: Kernel, dialect: Dialect) -> str:
     """The kernel's source text in the dialect's language."""
-    registers = Registers()
-    while True:
-        registers.changed = False
-        dialect.reset()
-        try:
-            text = _Printer(kernel, dialect, registers).print()
-        except Again:
-            continue
-        if not registers.changed:
-            return text
+    return settled(dialect, lambda registers: _Printer(kernel, dialect, registers).print())
 
 
 class _Printer(Assigns):

@@ -15,6 +15,7 @@ from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.literals import decimal
 from tang_verified.backends.precedence import operand
 from tang_verified.backends.scopes import Type
+from tang_verified.backends.simt import Entry
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import Const
 
@@ -34,6 +35,7 @@ class ScalarDialect:
     bits: ClassVar[int] = 64  # of an index
     asynchronous: ClassVar[bool] = False
     vector_bytes: ClassVar[int] = 0
+    flags: ClassVar[tuple[str, str]] = ("0", "1")  # what a bool array holds
     unit: ClassVar[str] = ""  # the matrix unit that schedules may use
     subgroup: ClassVar[int] = 0  # threads that a schedule may rely on to be one subgroup; 0: none
     qualifier: ClassVar[str] = ""  # before a function
@@ -44,6 +46,11 @@ class ScalarDialect:
 
     def reset(self) -> None:
         self._helpers = {}
+
+    @staticmethod
+    def halves(entries: Sequence[Entry]) -> bool:
+        """Whether some array has elements of float16."""
+        return any("float16" in (dtype for _, dtype, _ in (*entry.arrays, *entry.shared)) for entry in entries)
 
     def helpers(self) -> list[str]:
         return list(self._helpers.values())
@@ -74,8 +81,12 @@ class ScalarDialect:
     def choose(self, condition: str, a: str, b: str) -> str:
         return f"({condition} ? {a} : {b})"
 
+    def converted(self, text: str, to: str) -> str:
+        """A value as one of another type."""
+        return f"({to})({text})"
+
     def cast(self, text: str, kind: Type) -> str:
-        return f"({self.type(kind)})({text})"
+        return self.converted(text, self.type(kind))
 
     def constant(self, value: Const, kind: Type) -> str:
         match value.value:
@@ -161,14 +172,14 @@ class ScalarDialect:
     def load(self, dtype: DType, array: str, offset: str, kind: Type) -> str:
         cell = f"{array}[{offset}]"
         if dtype == "bool":
-            return f"{cell} != 0"
+            return f"{cell} != {self.flags[0]}"
         return cell if self.elements[dtype] == self.types[kind.kind] else self.cast(cell, kind)
 
     def store(self, dtype: DType, array: str, offset: str, value: str, kind: Type) -> str:
         if dtype == "bool":
-            value = self.choose(value, "1", "0")
+            value = self.choose(value, self.flags[1], self.flags[0])
         elif self.elements[dtype] != self.types[kind.kind]:
-            value = f"({self.element(dtype)})({value})"
+            value = self.converted(value, self.element(dtype))
         return f"{array}[{offset}] = {value};"
 
     def loop(self, axis: str, extent: str, unroll: bool = False) -> str:

@@ -22,7 +22,8 @@ from tang_verified.backends.dialect import Dialect, Unsupported
 from tang_verified.backends.launch import Binding, Launch, Plan
 from tang_verified.backends.names import Names
 from tang_verified.backends.scopes import Context, Line, Scope, flatten
-from tang_verified.backends.storage import Again, Memory, Registers, Variables
+from tang_verified.backends.storage import Memory, Registers, Variables, settled
+from tang_verified.proofs.threads import reads_in_order
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Kernel, Loop, Stmt, Wait
 from tang_verified.semantics.program import BYTES, DType
@@ -90,16 +91,7 @@ class SimtDialect(Dialect, Protocol):
 
 def print_simt(kernel: Kernel, dialect: SimtDialect) -> tuple[str, Plan]:
     """The kernel's text in the dialect's language, and how it is started."""
-    registers = Registers()
-    while True:
-        registers.changed = False
-        dialect.reset()
-        try:
-            found = _Printer(kernel, dialect, registers).print()
-        except Again:
-            continue
-        if not registers.changed:
-            return found
+    return settled(dialect, lambda registers: _Printer(kernel, dialect, registers).print())
 
 
 class _Printer(Assigns):
@@ -365,11 +357,6 @@ def _extent(loop: Loop) -> int:
     if not isinstance(extent, Const) or loop.kind != "unroll":
         raise Unsupported(f"{loop.axis.name}: the fragments of a unit are copied out")
     return int(extent.value)
-
-
-def reads_in_order(term: Term) -> list[Read]:
-    """Every read, as it stands in the term."""
-    return [term] if isinstance(term, Read) else [read for part in children(term) for read in reads_in_order(part)]
 
 
 def _count(buffer: Buffer, shape: tuple[Term, ...]) -> int:

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tang_verified.backends.dialect import Dialect
 from tang_verified.backends.scopes import Lane, Slot, Type
 from tang_verified.semantics.build import canonical, linear
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import ZERO, Const, Op, Term, Var, free_vars
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,20 @@ Storage = Memory | Variables
 
 class Again(Exception):
     """A register buffer turned out to need an array: print again."""
+
+
+def settled(dialect: Dialect, attempt: Callable[[Registers], T]) -> T:
+    """What an attempt prints, once it learns nothing new of the registers."""
+    registers = Registers()
+    while True:
+        registers.changed = False
+        dialect.reset()
+        try:
+            printed = attempt(registers)
+        except Again:
+            continue
+        if not registers.changed:
+            return printed
 
 
 class Registers:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from tang_verified.backends.arithmetic import CORRECT, Arithmetic, Error
+from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.literals import decimal
 from tang_verified.backends.precedence import operand
 from tang_verified.backends.scopes import Type
@@ -178,7 +179,7 @@ class CDialect:
         return f"TV_SHUFFLE({text}, {mask}, {lanes})"
 
     def exchange(self, text: str, step: int, kind: Type) -> str:
-        raise NotImplementedError("a CPU has no threads of a subgroup")
+        raise Unsupported("a CPU has no threads of a subgroup")
 
     def lane_of(self, text: str, lane: str, kind: Type) -> str:
         return f"-{text}[{lane}]" if kind.kind == "bool" else f"{text}[{lane}]"

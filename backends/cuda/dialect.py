@@ -150,7 +150,7 @@ class CudaDialect(ScalarDialect):
 
     def module(self, kernel: Kernel, entries: Sequence[Entry]) -> str:
         lines = [f"// {kernel.name}: {' '.join(kernel.outputs)} of {kernel.program.name}."]
-        if any("float16" in (dtype for _, dtype, _ in (*e.arrays, *e.shared)) for e in entries):
+        if self.halves(entries):
             lines.append("#include <cuda_fp16.h>")
         lines += self.helpers()
         for entry in entries:

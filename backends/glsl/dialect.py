@@ -53,21 +53,13 @@ class GlslDialect(ScalarDialect):
         "inf": "uintBitsToFloat(0x7f800000u)", "-inf": "uintBitsToFloat(0xff800000u)", "nan": "uintBitsToFloat(0x7fc00000u)",
     }  # fmt: skip
     bits = 32
+    flags = ("0u", "1u")
 
-    def cast(self, text: str, kind: Type) -> str:
-        return f"{self.type(kind)}({text})"
+    def converted(self, text: str, to: str) -> str:
+        return f"{to}({text})"
 
     def made(self, name: str, kind: Type) -> str | None:
         return MADE[name](self, kind) if name in MADE else super().made(name, kind)
-
-    def store(self, dtype, array, offset, value, kind):  # type: ignore[no-untyped-def]
-        if dtype == "bool":
-            return f"{array}[{offset}] = {value} ? 1u : 0u;"
-        cell = self.element(dtype)
-        return f"{array}[{offset}] = {value if cell == self.types[kind.kind] else f'{cell}({value})'};"
-
-    def load(self, dtype, array, offset, kind):  # type: ignore[no-untyped-def]
-        return f"{array}[{offset}] != 0u" if dtype == "bool" else super().load(dtype, array, offset, kind)
 
     # Unsigned, for the remainder's sake: naga, through which the module goes, makes one of signed integers by a division
     # of floats, which NVIDIA's driver rounds below a whole number.
@@ -91,7 +83,7 @@ class GlslDialect(ScalarDialect):
 
     def module(self, kernel: Kernel, entries: Sequence[Entry]) -> str:
         lines = ["#version 450", f"// {kernel.name}: {' '.join(kernel.outputs)} of {kernel.program.name}."]
-        if any("float16" in (dtype for _, dtype, _ in (*e.arrays, *e.shared)) for e in entries):
+        if self.halves(entries):
             lines += ["#extension GL_EXT_shader_16bit_storage : require",
                       "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require"]  # fmt: skip
         arrays, sizes = entries[0].arrays, entries[0].sizes

@@ -56,6 +56,7 @@ class WgslDialect(ScalarDialect):
     elements: ClassVar = {"float16": "f16", "float32": "f32", "int32": "i32", "bool": "u32"}
     functions: ClassVar = {**{name: name for name in FUNCTIONS.split()}, "abs": "abs", "rsqrt": "inverseSqrt"}
     bits = 32
+    flags = ("0u", "1u")
 
     def declare(self, kind: Type, name: str, value: str | None, constant: bool = False) -> str:
         given = "" if value is None else f" = {value}"
@@ -64,8 +65,8 @@ class WgslDialect(ScalarDialect):
     def choose(self, condition: str, a: str, b: str) -> str:
         return f"select({b}, {a}, {condition})"
 
-    def cast(self, text: str, kind: Type) -> str:
-        return f"{self.type(kind)}({text})"
+    def converted(self, text: str, to: str) -> str:
+        return f"{to}({text})"
 
     def special(self, name: str, kind: str) -> str:
         bits = {"inf": "0x7f800000u", "-inf": "0xff800000u", "nan": "0x7fc00000u"}[name]
@@ -93,15 +94,6 @@ class WgslDialect(ScalarDialect):
         t = self.type(kind)
         return f"fn {name}({', '.join(f'{p}: {t}' for p in parameters)}) -> {t} {{ return {value}; }}"
 
-    def load(self, dtype: DType, array: str, offset: str, kind: Type) -> str:
-        return f"{array}[{offset}] != 0u" if dtype == "bool" else super().load(dtype, array, offset, kind)
-
-    def store(self, dtype: DType, array: str, offset: str, value: str, kind: Type) -> str:
-        if dtype == "bool":
-            return f"{array}[{offset}] = {self.choose(value, '1u', '0u')};"
-        cell = self.element(dtype)
-        return f"{array}[{offset}] = {value if cell == self.types[kind.kind] else f'{cell}({value})'};"
-
     def loop(self, axis: str, extent: str, unroll: bool = False) -> str:
         return f"for (var {axis}: i32 = 0; {axis} < {extent}; {axis}++)"
 
@@ -122,7 +114,7 @@ class WgslDialect(ScalarDialect):
 
     def module(self, kernel: Kernel, entries: Sequence[Entry]) -> str:
         lines = [f"// {kernel.name}: {' '.join(kernel.outputs)} of {kernel.program.name}."]
-        if any("float16" in (dtype for _, dtype, _ in (*e.arrays, *e.shared)) for e in entries):
+        if self.halves(entries):
             lines.insert(0, "enable f16;")
         arrays, sizes = entries[0].arrays, entries[0].sizes
         for k, (name, dtype, written) in enumerate(arrays):

@@ -159,14 +159,15 @@ def assign(
     if claim is not None or any(not isinstance(i, Var) for i in index):
         own = {dim.axis: Var(names.fresh("x")) for dim in dims}
         said = Claim(tuple(own[dim.axis].name for dim in dims), (claim or value)(own))
-    used = tuple((name, kind) for name, kind in (kinds or {}).items() if _binds(made, name))
+    used = tuple((name, kind) for name, kind in (kinds or {}).items() if binds(made, name))
     return Assign(tuple(loops[name] for name in order), target, index, made, TRUE, used, said)
 
 
-def _binds(term: Term, name: str) -> bool:
+def binds(term: Term, name: str) -> bool:
+    """Whether some fold in the term binds the name."""
     if isinstance(term, Fold) and any(axis.name == name for axis in term.axes):
         return True
-    return any(_binds(part, name) for part in children(term))
+    return any(binds(part, name) for part in children(term))
 
 
 __all__ = ["Dim", "Lowering", "Names", "Point", "Stored", "Tiled", "alloc", "assign", "free_vars"]

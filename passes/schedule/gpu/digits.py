@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd
 
+from tang_verified.proofs.threads import constant
 from tang_verified.semantics.build import linear
 from tang_verified.semantics.kernel import Loop
-from tang_verified.semantics.terms import Const, Term, Var
+from tang_verified.semantics.terms import Term, Var
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,6 @@ class Digit:
     @property
     def thread(self) -> bool:
         return self.rank is not None
-
-
-def constant(extent: Term) -> int | None:
-    return int(extent.value) if isinstance(extent, Const) and isinstance(extent.value, int) else None
 
 
 def digits(place: Term, extent: int, loops: Mapping[str, Loop]) -> list[Digit] | None:

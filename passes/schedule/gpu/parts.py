@@ -19,10 +19,10 @@ from __future__ import annotations
 from math import prod
 
 from tang_verified.passes.schedule.analysis import all_folds, key
-from tang_verified.passes.schedule.gpu.digits import constant
-from tang_verified.passes.schedule.lower import Names
+from tang_verified.passes.schedule.lower import Names, binds
 from tang_verified.passes.schedule.rebase import replace_terms
 from tang_verified.passes.schedule.target import Target
+from tang_verified.proofs.threads import constant
 from tang_verified.semantics.build import iadd, imul
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Kind, Loop, Stmt
 from tang_verified.semantics.program import DType
@@ -62,7 +62,7 @@ def in_parts(statement: Assign, target: Target, names: Names, dtype: DType) -> l
         whole = done[bare]
         table[key(fold)] = Fold(whole.monoid, whole.axes, whole.guard, whole.body, fold.component)
     value = replace_terms(statement.value, table)
-    used = tuple((name, kind) for name, kind in statement.fold_kinds if _binds(value, name))
+    used = tuple((name, kind) for name, kind in statement.fold_kinds if binds(value, name))
     return [*out, Assign(statement.loops, statement.target, statement.index, value, statement.guard, used, statement.claim)]
 
 
@@ -80,10 +80,6 @@ def _outside(fold: Fold, term: Term) -> bool:
         return False
     parts = children(term)[:1] if isinstance(term, Op) and term.name in ("select", "and", "or") else children(term)
     return any(_outside(fold, part) for part in parts)
-
-
-def _binds(term: Term, name: str) -> bool:
-    return any(axis.name == name for fold in all_folds(term) for axis in fold.axes)
 
 
 def _parts(

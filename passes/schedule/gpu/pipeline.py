@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from tang_verified.passes.schedule.gpu.digits import constant
 from tang_verified.passes.schedule.lower import Names
+from tang_verified.proofs.threads import constant
 from tang_verified.semantics.build import canonical, conj, iadd, lt, mod
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, Commit, For, Stmt, Wait
 from tang_verified.semantics.program import BYTES, Tensor

@@ -20,12 +20,12 @@ from typing import TypeVar
 
 from tang_verified.passes.schedule.analysis import all_folds
 from tang_verified.passes.schedule.gpu.barriers import with_barriers
-from tang_verified.passes.schedule.gpu.digits import Digit, constant, deal, digits
+from tang_verified.passes.schedule.gpu.digits import Digit, deal, digits
 from tang_verified.passes.schedule.gpu.parts import in_parts
 from tang_verified.passes.schedule.gpu.pipeline import pipelined
 from tang_verified.passes.schedule.lower import Names
 from tang_verified.passes.schedule.target import Target
-from tang_verified.proofs.threads import aligned, conditions, copied
+from tang_verified.proofs.threads import aligned, conditions, constant, copied
 from tang_verified.semantics.build import canonical, iadd, imul
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, For, Kernel, Kind, Loop, Machine, Stmt
 from tang_verified.semantics.program import BYTES, DType
