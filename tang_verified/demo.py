@@ -39,6 +39,7 @@ work = demo.attention if sys.argv[1] == "naive" else demo.compiled()
 status = pathlib.Path("/proc/self/status")
 peak = lambda: int(next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")))
 work(*demo.inputs(1, 16))
+pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak so far, which is that of the proofs, is forgotten
 before = peak()
 work(*arrays)
 print((peak() - before) * 1024)
@@ -125,6 +126,7 @@ def _text(console: Console, text: str) -> None:
 def _compare(kernel: CompiledKernel, console: Console) -> bool:
     console.rule("4. Run, and compared with NumPy in float64")
     arrays = inputs(4, 1021)
+    kernel(*inputs(1, 16))  # the text is compiled when it is first called
     start = time.perf_counter()
     out = kernel(*arrays)
     ours = time.perf_counter() - start
@@ -141,7 +143,7 @@ def _compare(kernel: CompiledKernel, console: Console) -> bool:
 
 def _memory(console: Console) -> None:
     console.rule("5. Peak memory, 4 heads of 2048")
-    if not Path("/proc/self/status").exists():
+    if not all(Path("/proc/self", name).exists() for name in ("status", "clear_refs")):
         console.print("this system does not tell a process its peak memory")
         return
     used = {}
