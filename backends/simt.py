@@ -25,8 +25,8 @@ from tang_verified.backends.scopes import Context, Line, Scope, flatten
 from tang_verified.backends.storage import Memory, Registers, Variables, settled
 from tang_verified.proofs.threads import reads_in_order
 from tang_verified.semantics.build import canonical
-from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Kernel, Loop, Stmt, Wait
-from tang_verified.semantics.program import BYTES, DType
+from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Kernel, Loop, Stmt, Wait, shared_bytes
+from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import ONE, ZERO, Const, Fold, Op, Read, Term, Var, children, free_vars, rebuild, substitute
 
 
@@ -133,7 +133,7 @@ class _Printer(Assigns):
             lines, blocks = self.launch(tuple(body), names)
             machine = kernel.machine
             entries.append(Entry(name, machine.threads, machine.subgroup, arrays, tuple(sizes), tuple(self.shared), lines))
-            held = sum(BYTES[dtype] * count for _, dtype, count in self.shared)
+            held = sum(shared_bytes(dtype, count) for _, dtype, count in self.shared)
             plans.append(Launch(name, blocks, machine.threads, held))
             self.shared = []
         plan = Plan(kernel.name, tuple(s.name for s in program.sizes), tuple(bindings), tuple(plans), self.dialect.bits,

@@ -28,7 +28,20 @@ from tang_verified.proofs.races import Item, Repeat
 from tang_verified.proofs.threads import Threads, owners
 from tang_verified.proofs.width import Ranges
 from tang_verified.semantics.build import canonical, conj
-from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Claim, Commit, For, Kernel, Kind, Stmt, Wait
+from tang_verified.semantics.kernel import (
+    Alloc,
+    Assign,
+    Barrier,
+    Buffer,
+    Claim,
+    Commit,
+    For,
+    Kernel,
+    Kind,
+    Stmt,
+    Wait,
+    shared_bytes,
+)
 from tang_verified.semantics.kernel import Scope as BufferScope
 from tang_verified.semantics.program import BYTES, SORTS, Tensor, check_read
 from tang_verified.semantics.sets import is_affine, usable
@@ -188,7 +201,7 @@ class Execution:
         if scope == "register":
             size, limit = size // owners(buffer), REGISTER_BYTES
         elif near:
-            self.shared_bytes += size  # over all launches: never fewer than those of one
+            self.shared_bytes += shared_bytes(buffer.dtype, bound)  # over all launches: never fewer than those of one
             size, limit = self.shared_bytes, self.kernel.machine.shared_bytes
         if size > limit:
             raise self.ledger.refuse(f"capacity/{scope}", f"{buffer.name} may exceed {limit} bytes", "disproved")

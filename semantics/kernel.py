@@ -48,7 +48,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from tang_verified.semantics.program import DType, Program
+from tang_verified.semantics.program import BYTES, DType, Program
 from tang_verified.semantics.terms import TRUE, Axis, Term
 
 Kind: TypeAlias = Literal["grid", "thread", "seq", "unroll", "lane"]
@@ -163,6 +163,12 @@ class Machine:
     subgroup: int = 0
     shared_bytes: int = 0
     index_bits: int = 64
+
+
+def shared_bytes(dtype: DType, count: int) -> int:
+    """Bytes that `count` elements of a shared buffer take, at most, in any of the languages: each array begins anew at
+    a multiple of 16, and a bool takes a word (WebGPU's rules, the least thrifty)."""
+    return -(-max(BYTES[dtype], 4 if dtype == "bool" else 0) * count // 16) * 16
 
 
 @dataclass(frozen=True, slots=True)

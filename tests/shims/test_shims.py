@@ -10,7 +10,7 @@ import pytest
 from tang_verified.backends.launch import Binding, Launch, Plan
 from tang_verified.semantics.build import integer, var
 from tang_verified.semantics.program import DType
-from tests.backends.gpu_cases import CASES, HALF, MATMUL, ROWS, Array, bound, text
+from tests.backends.gpu_cases import CASES, HALF, MATMUL, ROWS, Array, Case, bound, text
 from tests.shims import nvcc, tint
 from tests.shims.run import Shim
 from tests.shims.texts import ShimError
@@ -318,19 +318,23 @@ def test_nvcc_refuses_and_counts_spills() -> None:
     assert nvcc.compile_for(cuda(body), "sm_80")["f"].stack >= 800
 
 
+def launches(case: Case) -> list[Launch]:
+    return [Launch(entry.name, integer(1), entry.threads) for entry in case.entries]
+
+
 @needs_tint
 def test_tint_takes_the_texts() -> None:
     for case in CASES:
         for subgroup in (0, 8):
             source = text("wgsl", case, subgroup)
-            assert tint.validate(source, [entry.name for entry in case.entries]) is None
+            assert tint.validate(source, launches(case)) is None
 
 
 @needs_tint
 def test_tint_refuses() -> None:
     source = text("wgsl", ROWS, 0)
     divergent = source.replace("  workgroupBarrier();", "  if (thread < 3) { workgroupBarrier(); }")
-    assert "uniform" in (tint.validate(divergent, ["rows_0"]) or "")
+    assert "uniform" in (tint.validate(divergent, launches(ROWS)) or "")
     large = source.replace("array<f32, 128>", "array<f32, 60000>")
-    assert "workgroup storage" in (tint.validate(large, ["rows_0"]) or "")
-    assert tint.validate(source, ["rows_0"]) is None
+    assert "workgroup storage" in (tint.validate(large, launches(ROWS)) or "")
+    assert tint.validate(source, launches(ROWS)) is None

@@ -27,7 +27,20 @@ from tang_verified.passes.schedule.lower import Names
 from tang_verified.passes.schedule.target import Target
 from tang_verified.proofs.threads import aligned, conditions, constant, copied
 from tang_verified.semantics.build import canonical, iadd, imul
-from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, For, Kernel, Kind, Loop, Machine, Stmt
+from tang_verified.semantics.kernel import (
+    Alloc,
+    Assign,
+    Buffer,
+    Carried,
+    Claim,
+    For,
+    Kernel,
+    Kind,
+    Loop,
+    Machine,
+    Stmt,
+    shared_bytes,
+)
 from tang_verified.semantics.program import BYTES, DType
 from tang_verified.semantics.terms import (
     ONE,
@@ -408,13 +421,13 @@ def _with_claim(statement: Assign, put: dict[str, Term], names: Names) -> Assign
 
 
 def _bytes(buffer: Buffer) -> int:
-    size = BYTES[buffer.dtype]
+    count = 1
     for extent in buffer.shape:
         value = constant(canonical(extent))
         if value is None:
             raise LookupError(f"buffer {buffer.name} has an extent that is known only when the kernel runs")
-        size *= value
-    return size
+        count *= value
+    return shared_bytes(buffer.dtype, count)
 
 
 def _allocs(body: tuple[Stmt, ...]) -> list[Alloc]:
