@@ -1,6 +1,6 @@
 """A traced program  ->  one simplified definition for each thing worth computing on its own, step by checked step.
 
-In order, definition by definition: inline what it reads, rename, simplify, rename; in plain style, pair folds over one domain
+First derivatives are written out (gradient.py). Then in order, definition by definition: inline what it reads, rename, simplify, rename; in plain style, pair folds over one domain
 (tuple.py: a faster schedule would keep them apart); at the end drop what nothing reads. Every
 step goes past the checker as it is made. A refused one is left out and noted: the result is then a less simple program,
 never a wrong one.
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tang_verified.passes.fuse import drop_unused, inline
+from tang_verified.passes.gradient import write_out
 from tang_verified.passes.policy import materialised
 from tang_verified.passes.rename import rename
 from tang_verified.passes.rule import Derivation
@@ -34,6 +35,8 @@ class Derived:
 def derive(program: Program, plain: Callable[[str], bool] = lambda name: False) -> Derived:
     """Simplify a program by checked steps. `plain` says which definitions are to be scheduled as plain loops."""
     derivation = Derivation(program, Scratch(program))
+    write_out(derivation)
+    program = derivation.program
     kept = materialised(program)
     simplifier = Simplifier(derivation)
     for d in program.defs:

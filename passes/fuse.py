@@ -18,7 +18,7 @@ from tang_verified.semantics.terms import (
     alpha,
     children,
     free_vars,
-    reads,
+    mentions,
     rebuild,
     substitute,
 )  # fmt: skip
@@ -43,7 +43,7 @@ def drop_unused(derivation: Derivation) -> None:
     """Drop the definitions that no output needs, the last first."""
     for d in reversed(derivation.program.defs):
         name = d.tensor.name
-        read = {r.tensor for other in derivation.program.defs for r in reads(other.value)}
+        read = {name for other in derivation.program.defs for name in mentions(other.value)}
         if name not in read and name not in derivation.program.outputs:
             derivation.take(Step("drop", name, (), None, None, "drop"))
 

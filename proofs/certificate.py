@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -29,12 +29,12 @@ from tang_verified.proofs.check import Certified
 from tang_verified.proofs.effects import kernel_effect, step_effect
 from tang_verified.proofs.ledger import Obligation
 from tang_verified.proofs.models import read_model
-from tang_verified.proofs.steps import RULES, Step
+from tang_verified.proofs.steps import RULES, Step, follow
 from tang_verified.proofs.strict_json import canonical, digest, parse
 from tang_verified.semantics.exact import Model
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.meaning import AXIOMS
-from tang_verified.semantics.program import Def, Program
+from tang_verified.semantics.program import Program
 from tang_verified.semantics.serial import (
     BadData,
     Decoder,
@@ -46,7 +46,7 @@ from tang_verified.semantics.serial import (
     text,
     whole,
 )  # fmt: skip
-from tang_verified.semantics.terms import IllFormed, at_path, put_path
+from tang_verified.semantics.terms import IllFormed, Term
 
 FORMAT = "tang_verified certificate 1"
 PARTS = (
@@ -116,6 +116,8 @@ def body_of(certified: Certified, sources: Mapping[str, str], arithmetic: Sequen
             "rule": step.rule, "tensor": step.tensor, "path": list(step.path),
             "before": None if step.before is None else table.term(step.before),
             "after": None if step.after is None else table.term(step.after),
+            "new": None if step.new is None else table.definition(step.new),
+            "invariants": [[m, [[g, table.terms(changed)] for g, changed in ends]] for m, ends in step.invariants],
             "note": step.note, "from": program_digest(program), "to": program_digest(following), "ieee": step_effect(step),
         })  # fmt: skip
         program = following
@@ -196,17 +198,6 @@ def _name(data: Any) -> str:
     return text(data, "source's name", 200)
 
 
-def follow(program: Program, step: Step) -> Program:
-    """The program that a step leads to, by its shape alone: nothing is proved here."""
-    d = program.definition(step.tensor)
-    if step.rule == "drop":
-        return replace(program, defs=tuple(x for x in program.defs if x is not d))
-    if step.before is None or step.after is None or at_path(d.value, step.path) != step.before:
-        raise IllFormed(f"{step.tensor}: what the step names as before does not stand at its path")
-    value = put_path(d.value, step.path, step.after)
-    return replace(program, defs=tuple(Def(x.tensor, x.axes, value) if x is d else x for x in program.defs))
-
-
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
@@ -253,14 +244,26 @@ def _chain(traced: Program, steps: tuple[Step, ...]) -> tuple[tuple[Program, ...
 
 
 def _step(table: Decoder, data: Any, what: str) -> Step:
-    d = fields(data, ("rule", "tensor", "path", "before", "after", "note", "from", "to", "ieee"), what)
+    d = fields(
+        data, ("rule", "tensor", "path", "before", "after", "new", "invariants", "note", "from", "to", "ieee"), what
+    )  # fmt: skip
     before = None if d["before"] is None else table.term(d["before"], what)
     after = None if d["after"] is None else table.term(d["after"], what)
     path = tuple(whole(number, f"{what}.path") for number in items(d["path"], f"{what}.path"))
     for key in ("from", "to", "ieee"):
         text(d[key], f"{what}.{key}")
-    rule = one_of(d["rule"], (*RULES, "drop"), f"{what}.rule")
-    return Step(rule, identifier(d["tensor"], f"{what}.tensor"), path, before, after, text(d["note"], f"{what}.note", 500))
+    rule = one_of(d["rule"], (*RULES, "drop", "define", "gradient", "tangent"), f"{what}.rule")
+    new = None if d["new"] is None else table.definition(d["new"], f"{what}.new")
+    return Step(
+        rule, identifier(d["tensor"], f"{what}.tensor"), path, before, after, text(d["note"], f"{what}.note", 500), new,
+        tuple(_invariant(table, entry, what) for entry in items(d["invariants"], what)),
+    )  # fmt: skip
+
+
+def _invariant(table: Decoder, data: Any, what: str) -> tuple[str, tuple[tuple[str, tuple[Term, ...]], ...]]:
+    name, ends = items(data, what, 2)
+    pairs = [items(end, what, 2) for end in items(ends, what)]
+    return identifier(name, what), tuple((identifier(g, what), table.terms(changed, what)) for g, changed in pairs)
 
 
 def _kernel(table: Decoder, data: Any, program: Program, what: str) -> Kernel:

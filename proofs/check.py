@@ -20,7 +20,7 @@ from tang_verified.proofs.steps import Step, check_bounds, check_finite, check_s
 from tang_verified.semantics.exact import Model
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import Program, check_program
-from tang_verified.semantics.terms import IllFormed, monoids
+from tang_verified.semantics.terms import Gradient, IllFormed, Tangent, monoids
 
 if __name__ != "tang_verified.proofs.check":
     raise ImportError("the trusted core must be imported as tang_verified.proofs")
@@ -67,6 +67,8 @@ def certify(
     program = traced
     for number, step in enumerate(steps, 1):
         program = check_step(ledger, program, step, number)
+    if any(isinstance(d.value, (Gradient, Tangent)) for d in program.defs):
+        raise IllFormed("a derivative has not been written out")
     if len({kernel.name for kernel in kernels}) != len(kernels):
         raise IllFormed("two kernels bear one name")
     done: list[str] = []

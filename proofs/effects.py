@@ -17,7 +17,7 @@ from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.terms import Fold, Op, Term, alpha
 
 Effect: TypeAlias = Literal["exact", "reassociates", "range"]
-EXACT = ("substitute", "rename", "drop", "tuple", "finite")
+EXACT = ("substitute", "rename", "drop", "define", "tuple", "finite", "gradient", "tangent")  # a derivative is as written
 
 
 def step_effect(step: Step) -> Effect:

@@ -12,7 +12,7 @@ Which lemma is tried, and which φ, is only search: whatever it proposes, the ob
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tang_verified.proofs.ledger import Ledger, Refused, conjunction, relevant, show
@@ -255,8 +255,10 @@ class Equality:
         except Refused:
             return False
 
-    def reindex(self, name: str, a: Fold, b: Fold, scope: Scope) -> None:
-        """The lemma `reindex` with identity padding; see the module's docstring."""
+    def reindex(
+        self, name: str, a: Fold, b: Fold, scope: Scope, propose: Callable[[Fold, Fold], tuple[Term, ...] | None] | None = None
+    ) -> None:  # fmt: skip
+        """The lemma `reindex` with identity padding; see the module's docstring. `propose` is asked for the map first."""
         ledger = self.ledger
         if a.monoid != b.monoid or a.component != b.component:
             raise ledger.refuse(f"{name}/monoid", f"{a.monoid.name} and {b.monoid.name}", "disproved")
@@ -266,7 +268,7 @@ class Equality:
             Fold(b.monoid, b.axes, TRUE, b.body, 0)
         ):
             raise ledger.refuse(f"{name}/order", f"{a.monoid.name} is not commutative and the order may change")
-        phi = propose_map(a, b)
+        phi = (propose(a, b) if propose else None) or propose_map(a, b)
         if phi is None:
             raise ledger.refuse(f"{name}/map", f"no map from {show(a)} onto {show(b)} found")
         if not laws.commutative and phi != tuple(Var(axis.name) for axis in a.axes):

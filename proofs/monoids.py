@@ -16,7 +16,7 @@ import z3
 from tang_verified.proofs.ledger import Ledger, Refused, show
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.meaning import ZERO, Encoder, Extended, Kind, all_of, any_of, negate, same
-from tang_verified.semantics.terms import Fold, Monoid, Sym, Term, alpha, children, free_vars, rebuild, sort_of
+from tang_verified.semantics.terms import Fold, Monoid, Sym, Term, alpha, combine, fill, free_vars, sort_of
 
 if TYPE_CHECKING:
     from tang_verified.proofs.equality import Equality, Scope
@@ -196,7 +196,7 @@ class MonoidFacts:
             marks = [Sym(f"h{k}", sort) for k in range(len(olds))]
             for old, mark in zip(olds, marks, strict=True):
                 term = replace_everywhere(term, old, mark)
-            return _fill(term, {mark.name: value for mark, value in zip(marks, values, strict=True)})
+            return fill(term, {mark.name: value for mark, value in zip(marks, values, strict=True)})
 
         us = [Sym(f"u{k}", sort) for k in range(len(olds))]
         vs = [Sym(f"v{k}", sort) for k in range(len(olds))]
@@ -228,19 +228,6 @@ def never(value: Extended, kind: Kind) -> Any:
     negative = any_of(value.bottom, all_of(value.finite, value.value < ZERO))
     flags = (value.nan, value.top, value.bottom, negative, all_of(value.finite, value.value == ZERO))
     return all_of(*(negate(flag) for flag, wanted in zip(flags, kind, strict=True) if wanted))
-
-
-def combine(monoid: Monoid, left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
-    """The state left ⊕ right."""
-    values = {f"a{k}": t for k, t in enumerate(left)} | {f"b{k}": t for k, t in enumerate(right)}
-    return tuple(_fill(term, values) for term in monoid.combine)
-
-
-def _fill(term: Term, values: dict[str, Term]) -> Term:
-    if isinstance(term, Sym):
-        return values.get(term.name, term)
-    parts = children(term)
-    return rebuild(term, tuple(_fill(part, values) for part in parts)) if parts else term
 
 
 def replace_everywhere(term: Term, old: Term, new: Term) -> Term:

@@ -12,7 +12,13 @@ that place (axes, guards, conditions of selects above), and proves `after` equal
     gather       ⊕_v (v = e ? f(v) : id)  <->  (0 <= e < V ? f(e) : id)
     rename       a  ->  a with bound axes renamed
     finite       a  ->  a, a whole definition: shown finite for all inputs, and relied on from here on
+    recall       the value of t at e  ->  t[e]                       the other way round
+    define       (a new definition, in front of another)
     drop         (a definition that nothing reads)
+    gradient, tangent                                                see gradient.py
+
+While a derivative with respect to t is still to be written out, t is a variable of its own: nothing is substituted for
+its elements, and no element is recalled.
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tang_verified.proofs.equality import Equality, Scope
+from tang_verified.proofs.gradient import gradient, held, smooth, tangent
 from tang_verified.proofs.ledger import Ledger, show
 from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.program import Def, Program, Tensor, check_program
@@ -28,18 +35,21 @@ from tang_verified.semantics.terms import (
     Axis,
     Const,
     Fold,
+    Gradient,
     IllFormed,
     Op,
     Read,
     Sym,
+    Tangent,
     Term,
     Var,
     alpha,
     at_path,
     children,
     free_vars,
+    mentions,
+    monoids,
     put_path,
-    reads,
     rename_apart,
     sort_of,
     substitute,
@@ -49,7 +59,10 @@ from tang_verified.semantics.wellformed import check_term
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One application of a rule. `note` is for the reader; the checker does not look at it."""
+    """One application of a rule. `note` is for the reader; the checker does not look at it.
+
+    `new` is the definition that `define` puts in front of `tensor`; `invariants` is the witness of a gradient.
+    """
 
     rule: str
     tensor: str
@@ -57,6 +70,8 @@ class Step:
     before: Term | None
     after: Term | None
     note: str = ""
+    new: Def | None = None
+    invariants: tuple[tuple[str, tuple[tuple[str, tuple[Term, ...]], ...]], ...] = ()
 
 
 def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) -> Program:
@@ -64,9 +79,11 @@ def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) ->
     ledger.place = f"step {number}/{step.tensor}/{step.rule}"
     if step.rule == "drop":
         return _drop(ledger, program, step)
+    if step.rule == "define":
+        return _define(ledger, program, step)
     if step.before is None or step.after is None:
         raise IllFormed(f"a step of rule {step.rule} needs before and after")
-    if step.rule not in RULES:
+    if step.rule not in (*RULES, "gradient", "tangent"):
         raise IllFormed(f"unknown rule {step.rule!r}")
     check_term(step.after, ledger.place, sort_of(step.before))
     d = program.definition(step.tensor)
@@ -79,14 +96,21 @@ def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) ->
     scope = scope_at(ledger, program, d, step.path)
     equality = Equality(ledger)
     equality.reachable(f"{step.rule}/reachable", scope)
-    RULES[step.rule](equality, program, step.before, step.after, scope)
+    if (step.rule in ("gradient", "tangent")) != isinstance(d.value, (Gradient, Tangent)):
+        raise ledger.refuse(f"{step.rule}/before", f"{show(d.value)} does not follow this rule", "disproved")
+    if held(program) and step.rule not in SAME_DERIVATIVE and not (smooth(step.before) and smooth(step.after)):
+        raise ledger.refuse(f"{step.rule}/smooth", "a derivative is still to be written out, and here is a kink or a pole", "unproved")
+    if step.rule == "gradient":
+        gradient(equality, program, d, step.after, scope, dict(step.invariants))
+    elif step.rule == "tangent":
+        tangent(equality, program, d, step.after, scope)
+    else:
+        RULES[step.rule](equality, program, step.before, step.after, scope)
     if step.rule == "finite":
         if step.path:
             raise ledger.refuse("finite/whole", "only a whole definition can be remembered as finite", "disproved")
         ledger.finite |= {step.tensor}
-    value = put_path(d.value, step.path, step.after)
-    defs = tuple(Def(x.tensor, x.axes, value) if x is d else x for x in program.defs)
-    result = replace(program, defs=defs)
+    result = follow(program, step)
     check_program(result)
     return result
 
@@ -176,12 +200,31 @@ def _substitute(equality: Equality, program: Program, before: Term, after: Term,
     ledger = equality.ledger
     if not isinstance(before, Read):
         raise ledger.refuse("substitute/read", f"{show(before)} is not an element of a definition", "disproved")
-    d = program.definition(before.tensor)
-    within(ledger, "substitute/in-bounds", d.tensor, before.index, scope)
-    value = substitute(d.value, dict(zip(d.axes, before.index, strict=True)))
+    value = _value(ledger, "substitute", program, before, scope)
     if alpha(canonical(value)) != alpha(canonical(after)):
         raise ledger.refuse("substitute/same", f"{show(after)} is not the value {show(value)}", "disproved")
     ledger.record("substitute/same", "structure", show(after))
+
+
+def _recall(equality: Equality, program: Program, before: Term, after: Term, scope: Scope) -> None:
+    ledger = equality.ledger
+    if not isinstance(after, Read):
+        raise ledger.refuse("recall/read", f"{show(after)} is not an element of a definition", "disproved")
+    value = _value(ledger, "recall", program, after, scope)
+    if alpha(canonical(value)) != alpha(canonical(before)):
+        raise ledger.refuse("recall/same", f"{show(before)} is not the value {show(value)}", "disproved")
+    ledger.record("recall/same", "structure", show(value))
+
+
+def _value(ledger: Ledger, rule: str, program: Program, read: Read, scope: Scope) -> Term:
+    """The value of a definition's element, which lies within it."""
+    d = program.definition(read.tensor)
+    if isinstance(d.value, (Gradient, Tangent)):
+        raise ledger.refuse(f"{rule}/written-out", f"{read.tensor} is a derivative that has not been written out yet")
+    if read.tensor in held(program):
+        raise ledger.refuse(f"{rule}/variable", f"{read.tensor} is what a derivative varies: it counts as a variable")
+    within(ledger, f"{rule}/in-bounds", d.tensor, read.index, scope)
+    return substitute(d.value, dict(zip(d.axes, read.index, strict=True)))
 
 
 def _pointwise(equality: Equality, program: Program, before: Term, after: Term, scope: Scope) -> None:
@@ -268,15 +311,43 @@ def _finite(equality: Equality, program: Program, before: Term, after: Term, sco
 
 def _drop(ledger: Ledger, program: Program, step: Step) -> Program:
     d = program.definition(step.tensor)
-    users = [x.tensor.name for x in program.defs if any(r.tensor == step.tensor for r in reads(x.value))]
+    users = [x.tensor.name for x in program.defs if step.tensor in mentions(x.value)]
     if users or step.tensor in program.outputs:
         raise ledger.refuse("drop/unused", f"{step.tensor} is an output or is read by {users}", "disproved")
     ledger.record("drop/unused", "structure", step.tensor)
     return replace(program, defs=tuple(x for x in program.defs if x is not d))
 
 
+def _define(ledger: Ledger, program: Program, step: Step) -> Program:
+    if step.new is None:
+        raise IllFormed("a step of rule define needs the definition")
+    result = follow(program, step)
+    check_program(result)
+    facts = Equality(ledger).monoids
+    for monoid in monoids(step.new.value):
+        facts.meaningful(monoid)
+    ledger.record("define/new", "structure", show(step.new.value))
+    return result
+
+
+def follow(program: Program, step: Step) -> Program:
+    """The program that a step leads to, by its shape alone: nothing is proved here."""
+    d = program.definition(step.tensor)
+    if step.rule == "drop":
+        return replace(program, defs=tuple(x for x in program.defs if x is not d))
+    if step.rule == "define" and step.new is not None:
+        place = program.defs.index(d)
+        return replace(program, defs=(*program.defs[:place], step.new, *program.defs[place:]))
+    if step.before is None or step.after is None or at_path(d.value, step.path) != step.before:
+        raise IllFormed(f"{step.tensor}: what the step names as before does not stand at its path")
+    value = put_path(d.value, step.path, step.after)
+    return replace(program, defs=tuple(Def(x.tensor, x.axes, value) if x is d else x for x in program.defs))
+
+
+SAME_DERIVATIVE = ("substitute", "recall", "rename", "finite", "gradient", "tangent")  # definitions and names alone
 RULES = {
     "substitute": _substitute,
+    "recall": _recall,
     "pointwise": _pointwise,
     "distribute": _distribute,
     "split": _distribute,

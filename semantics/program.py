@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tang_verified.semantics.terms import IllFormed, Read, Sort, Term, Var, free_vars, reads, sort_of
+from tang_verified.semantics.terms import Gradient, IllFormed, Read, Sort, Tangent, Term, Var, free_vars, reads, sort_of
 from tang_verified.semantics.wellformed import check_extent, check_names, check_term
 
 DType: TypeAlias = Literal["float16", "float32", "float64", "int32", "int64", "bool"]
@@ -93,12 +93,31 @@ def check_program(program: Program) -> None:
         check_term(d.value, d.tensor.name, SORTS[d.tensor.dtype])
         for read in reads(d.value):
             check_read(read, known, d.tensor.name)
+        check_derivative(d, known)
         _declare(d.tensor, known, sizes)
     if not program.outputs or len(set(program.outputs)) != len(program.outputs):
         raise IllFormed("a program needs outputs, each named once")
     for name in program.outputs:
         if name not in {d.tensor.name for d in program.defs}:
             raise IllFormed(f"output {name!r} is not defined")
+
+
+def check_derivative(d: Def, known: dict[str, Tensor]) -> None:
+    """Raise unless the tensors that a derivative speaks of come before it, real, and of shapes that fit."""
+    match d.value:
+        case Gradient(outputs, source):
+            pairs = [*outputs, (source, "")]
+        case Tangent(tensor, along):
+            pairs = [*along, (tensor, "")]
+        case _:
+            return
+    for names in pairs:
+        for name in filter(None, names):
+            if name not in known or SORTS[known[name].dtype] != "real":
+                raise IllFormed(f"{d.tensor.name}: a derivative of or along {name!r}, which is no tensor of reals before it")
+        other = known[names[1]].shape if names[1] else d.tensor.shape
+        if known[names[0]].shape != other:
+            raise IllFormed(f"{d.tensor.name}: {names[0]} and {names[1] or d.tensor.name} differ in shape")
 
 
 def check_read(read: Read, known: dict[str, Tensor], where: str) -> None:

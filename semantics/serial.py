@@ -37,12 +37,14 @@ from tang_verified.semantics.terms import (
     Axis,
     Const,
     Fold,
+    Gradient,
     IllFormed,
     Monoid,
     Op,
     Read,
     Sort,
     Sym,
+    Tangent,
     Term,
     Var,
 )  # fmt: skip
@@ -96,6 +98,10 @@ class Encoder:
                 return ["monoid", name, self.terms(identity), self.terms(combine), commutative]
             case Fold(monoid, axes, guard, body, component):
                 return ["fold", self.term(monoid), [self.axis(a) for a in axes], self.term(guard), self.terms(body), component]
+            case Gradient(outputs, source):
+                return ["gradient", [list(pair) for pair in outputs], source]
+            case Tangent(tensor, along):
+                return ["tangent", tensor, [list(pair) for pair in along]]
         raise TypeError(f"no data for {type(node).__name__}")
 
     def axis(self, axis: Axis) -> list[Any]:
@@ -109,9 +115,12 @@ class Encoder:
             "name": program.name,
             "sizes": [[size.name, size.low, size.high] for size in program.sizes],
             "inputs": [self.tensor(tensor) for tensor in program.inputs],
-            "defs": [[self.tensor(d.tensor), list(d.axes), self.term(d.value)] for d in program.defs],
+            "defs": [self.definition(d) for d in program.defs],
             "outputs": list(program.outputs),
         }
+
+    def definition(self, d: Def) -> list[Any]:
+        return [self.tensor(d.tensor), list(d.axes), self.term(d.value)]
 
     def kernel(self, kernel: Kernel) -> dict[str, Any]:
         """Without its program, which whoever reads it must supply."""
@@ -251,6 +260,10 @@ class Decoder:
             case "read":
                 index = self._inner(entry[2], used, what)
                 return Read(identifier(entry[1], what), index, one_of(entry[3], get_args(Sort), what))
+            case "gradient":
+                return Gradient(self._pairs(entry[1], what), identifier(entry[2], what))
+            case "tangent":
+                return Tangent(identifier(entry[1], what), self._pairs(entry[2], what))
             case "monoid":
                 name, commutative = identifier(entry[1], what, TITLE), _is(entry[4], bool, what)
                 return Monoid(name, self._inner(entry[2], used, what), self._inner(entry[3], used, what), commutative)
@@ -262,6 +275,11 @@ class Decoder:
                 axes = tuple(Axis(identifier(n, what), self._term(e, used, what)) for n, e in pairs)
                 guard, body = self._term(entry[3], used, what), self._inner(entry[4], used, what)
                 return Fold(monoid, axes, guard, body, whole(entry[5], what))
+
+    @staticmethod
+    def _pairs(data: Any, what: str) -> tuple[tuple[str, str], ...]:
+        pairs = [items(pair, what, 2) for pair in items(data, what)]
+        return tuple((identifier(a, what), identifier(b, what)) for a, b in pairs)
 
     def _at(self, data: Any, used: list[int], what: str) -> Term | Monoid:
         number = whole(data, what)
@@ -306,14 +324,14 @@ class Decoder:
             name, low, high = items(entry, f"{what}.sizes", 3)
             values = identifier(name, f"{what}.sizes"), whole(low, f"{what}.sizes"), whole(high, f"{what}.sizes")
             sizes.append(built(lambda v=values: Size(*v), f"{what}.sizes"))  # type: ignore[misc]
-        defs = []
-        for entry in items(d["defs"], f"{what}.defs"):
-            tensor, axes, value = items(entry, f"{what}.defs", 3)
-            names = self.names(axes, f"{what}.defs")
-            defs.append(Def(self.tensor(tensor, f"{what}.defs"), names, self.term(value, f"{what}.defs")))
+        defs = [self.definition(entry, f"{what}.defs") for entry in items(d["defs"], f"{what}.defs")]
         inputs = tuple(self.tensor(entry, f"{what}.inputs") for entry in items(d["inputs"], f"{what}.inputs"))
         outputs = self.names(d["outputs"], f"{what}.outputs")
         return Program(identifier(d["name"], f"{what}.name"), tuple(sizes), inputs, tuple(defs), outputs)
+
+    def definition(self, data: Any, what: str) -> Def:
+        tensor, axes, value = items(data, what, 3)
+        return Def(self.tensor(tensor, what), self.names(axes, what), self.term(value, what))
 
     def names(self, data: Any, what: str) -> tuple[str, ...]:
         return tuple(identifier(name, what) for name in items(data, what))
@@ -371,7 +389,8 @@ class Decoder:
         )  # fmt: skip
 
 
-ARITY = {"var": 2, "sym": 3, "bool": 2, "int": 2, "real": 2, "op": 3, "read": 4, "monoid": 5, "fold": 6}
+ARITY = {"var": 2, "sym": 3, "bool": 2, "int": 2, "real": 2, "op": 3, "read": 4, "monoid": 5, "fold": 6,
+         "gradient": 3, "tangent": 3}  # fmt: skip
 STATEMENTS = {"alloc": 7, "for": 5, "assign": 10, "barrier": 1, "commit": 1, "wait": 2}
 
 

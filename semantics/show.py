@@ -19,9 +19,11 @@ from tang_verified.semantics.terms import (
     Axis,
     Const,
     Fold,
+    Gradient,
     Op,
     Read,
     Sym,
+    Tangent,
     Term,
     Var,
 )  # fmt: skip
@@ -46,6 +48,10 @@ def show(term: Term, level: int = 0) -> str:
             return tensor + ("[" + ", ".join(show(i) for i in index) + "]" if index else "")
         case Fold():
             return _fold(term, level)
+        case Gradient(outputs, source):
+            return f"∂({' + '.join(f'⟨{w}, {y}⟩' for y, w in outputs)})/∂{source}"
+        case Tangent(tensor, along):
+            return f"∂{tensor} along {', '.join(f'{x} + ε·{dx}' for x, dx in along)}"
         case Op("neg", (a,)):
             return f"−{show(a, 6)}"
         case Op("not", (a,)):

@@ -206,7 +206,37 @@ class Fold(Node):
             raise IllFormed(f"fold binds an axis twice: {names}")
 
 
-Term: TypeAlias = Var | Sym | Const | Op | Read | Fold
+@dataclass(frozen=True, slots=True, eq=True)
+class Gradient(Node):
+    """Element by element, the derivative of Σ_{(y, w)} Σ_k w[k]·y[k] with respect to tensor `source`.
+
+    All definitions between are computed anew; everything else stays as it is. It stands as the whole value of a definition.
+    """
+
+    outputs: tuple[tuple[str, str], ...]  # (y, w): a tensor and its weights (cotangents)
+    source: str
+    __hash__ = Node.__hash__
+
+    def __post_init__(self) -> None:
+        if not self.outputs or len({y for y, _ in self.outputs}) != len(self.outputs):
+            raise IllFormed("a gradient is that of one or more tensors, each named once")
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Tangent(Node):
+    """Element by element, the derivative of `tensor` as each x of (x, dx) moves by dx. The whole value of a definition."""
+
+    tensor: str
+    along: tuple[tuple[str, str], ...]  # (x, dx): a tensor and its direction
+    __hash__ = Node.__hash__
+
+    def __post_init__(self) -> None:
+        if not self.along or len({x for x, _ in self.along}) != len(self.along):
+            raise IllFormed("a tangent is along one or more tensors, each named once")
+
+
+Derivative: TypeAlias = Gradient | Tangent
+Term: TypeAlias = Var | Sym | Const | Op | Read | Fold | Gradient | Tangent
 
 TRUE = Const(True)
 FALSE = Const(False)
@@ -246,6 +276,8 @@ def sort_of(term: Term) -> Sort:
             return "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "real"
         case Fold():
             return sort_of(term.monoid.identity[term.component])
+        case Gradient() | Tangent():
+            return "real"
         case Op(name, args):
             expected, result = SIGNATURES[name]
             generic: Sort | None = None
@@ -324,6 +356,17 @@ def reads(term: Term) -> tuple[Read, ...]:
     return tuple(out)
 
 
+def mentions(term: Term) -> frozenset[str]:
+    """The tensors that a term's value depends on directly."""
+    match term:
+        case Gradient(outputs, source):
+            return frozenset((source, *(name for pair in outputs for name in pair)))
+        case Tangent(tensor, along):
+            return frozenset((tensor, *(name for pair in along for name in pair)))
+        case _:
+            return frozenset(read.tensor for read in reads(term))
+
+
 def monoids(term: Term) -> tuple[Monoid, ...]:
     """Every monoid that the term folds by."""
     out: dict[Monoid, None] = {}
@@ -340,6 +383,20 @@ def monoids(term: Term) -> tuple[Monoid, ...]:
 
     walk(term)
     return tuple(out)
+
+
+def combine(monoid: Monoid, left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
+    """The state left ⊕ right."""
+    values = {f"a{k}": t for k, t in enumerate(left)} | {f"b{k}": t for k, t in enumerate(right)}
+    return tuple(fill(term, values) for term in monoid.combine)
+
+
+def fill(term: Term, values: dict[str, Term]) -> Term:
+    """Placeholders replaced."""
+    if isinstance(term, Sym):
+        return values.get(term.name, term)
+    parts = children(term)
+    return rebuild(term, tuple(fill(part, values) for part in parts)) if parts else term
 
 
 def substitute(term: Term, values: dict[str, Term]) -> Term:

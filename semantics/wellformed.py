@@ -15,15 +15,18 @@ from tang_verified.semantics.terms import (
     SIGNATURES,
     Const,
     Fold,
+    Gradient,
     IllFormed,
     Monoid,
     Op,
     Read,
     Sort,
     Sym,
+    Tangent,
     Term,
     Var,
     children,
+    mentions,
 )  # fmt: skip
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -58,7 +61,7 @@ class _Checker:
         return self.known[term]
 
     def _sort(self, term: Term) -> Sort:
-        if self.symbols is not None and isinstance(term, (Var, Read, Fold)):
+        if self.symbols is not None and isinstance(term, (Var, Read, Fold, Gradient, Tangent)):
             raise IllFormed(f"{self.where}: a monoid mentions {type(term).__name__.lower()}s, which lie outside it")
         sorts = [self.sort(part) for part in children(term)]
         match term:
@@ -75,10 +78,17 @@ class _Checker:
                 check_names((tensor,), self.where)
                 self._all(sorts, "int", f"an index of {tensor}")
                 return sort
+            case Gradient() | Tangent():
+                check_names(mentions(term), self.where)
+                return "real"
             case Op(name, _):
+                if any(isinstance(part, (Gradient, Tangent)) for part in children(term)):
+                    raise IllFormed(f"{self.where}: a derivative stands inside a term; it is a definition's whole value")
                 return self._operation(name, sorts)
             case Fold(monoid, axes, _, _, component):
                 check_names((axis.name for axis in axes), self.where)
+                if any(isinstance(part, (Gradient, Tangent)) for part in children(term)):
+                    raise IllFormed(f"{self.where}: a derivative stands inside a fold; it is a definition's whole value")
                 fields = self._monoid(monoid)
                 self._all(sorts[: len(axes)], "int", "an extent")
                 self._all(sorts[len(axes) : len(axes) + 1], "bool", "a guard")

@@ -18,6 +18,10 @@ _HOME = {
     "TraceError": "errors",
     "audit": "auditing",
     "compile": "compiler",
+    "grad": "tracing.differentiate",
+    "jvp": "tracing.differentiate",
+    "value_and_grad": "tracing.differentiate",
+    "vjp": "tracing.differentiate",
     "comprehension": "tracing.comprehension",
     "monoid": "tracing.comprehension",
     "trace": "tracing.tracer",
@@ -30,9 +34,13 @@ __all__ = [
     "audit",
     "compile",
     "comprehension",
+    "grad",
+    "jvp",
     "monoid",
     "spec",
     "trace",
+    "value_and_grad",
+    "vjp",
 ]
 
 if TYPE_CHECKING:
@@ -40,6 +48,7 @@ if TYPE_CHECKING:
     from tang_verified.compiler import compile
     from tang_verified.errors import CompileError, TangError, TraceError
     from tang_verified.tracing.comprehension import comprehension, monoid
+    from tang_verified.tracing.differentiate import grad, jvp, value_and_grad, vjp
     from tang_verified.tracing.tracer import trace
 
 

@@ -9,7 +9,7 @@ import re
 
 from tang_verified.errors import Place
 from tang_verified.semantics.program import Def, Program, Tensor, check_program
-from tang_verified.semantics.terms import Fold, Read, Term, children, fresh_name, reads, rebuild
+from tang_verified.semantics.terms import Fold, Gradient, Read, Tangent, Term, children, fresh_name, mentions, rebuild
 from tang_verified.tracing.context import Tracing
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\s*(?::[^=]+)?(?:[-+*/@&|^]|\*\*|//)?=(?!=)")
@@ -31,7 +31,7 @@ def _live(defs: list[Def], outputs: list[str]) -> list[Def]:
     for d in reversed(defs):
         if d.tensor.name in needed:
             kept.append(d)
-            needed |= {read.tensor for read in reads(d.value)}
+            needed |= mentions(d.value)
     return kept[::-1]
 
 
@@ -61,10 +61,17 @@ def _bound(term: Term) -> set[str]:
 
 
 def _rename(d: Def, names: dict[str, str]) -> Def:
+    def named(name: str) -> str:
+        return names.get(name, name)
+
     def walk(node: Term) -> Term:
         fresh = tuple(walk(part) for part in children(node))
         if isinstance(node, Read):
-            return Read(names.get(node.tensor, node.tensor), fresh, node.sort)
+            return Read(named(node.tensor), fresh, node.sort)
+        if isinstance(node, Gradient):
+            return Gradient(tuple((named(y), named(w)) for y, w in node.outputs), named(node.source))
+        if isinstance(node, Tangent):
+            return Tangent(named(node.tensor), tuple((named(x), named(dx)) for x, dx in node.along))
         return rebuild(node, fresh)
 
     return Def(Tensor(names[d.tensor.name], d.tensor.dtype, d.tensor.shape), d.axes, walk(d.value))

@@ -49,10 +49,15 @@ def trace_and_reasons(
     arrays = {tensor.name: Traced(tracing, tensor) for tensor in inputs}
     positional, keywords = _call_with(fn, arrays | plain)
     result = fn(*positional, **keywords)
-    parts = list(result) if isinstance(result, (tuple, list)) else [result]
+    parts = _flat(result)
     if not parts:
         raise TraceError(f"{label} returns no array", "return an array or a tuple of arrays", here)
     return finish(tracing, label, _outputs(tracing, parts, label, here)), tracing.narrowed
+
+
+def _flat(result: Any) -> list[Any]:
+    """The arrays of a result: a tuple may hold tuples, as the gradients beside a value do."""
+    return [part for item in result for part in _flat(item)] if isinstance(result, (tuple, list)) else [result]
 
 
 def _arguments(
@@ -145,7 +150,7 @@ def _outputs(tracing: Tracing, parts: list[Any], label: str, here: Place | None)
 
 
 def _place(fn: Callable[..., Any]) -> Place | None:
-    code = getattr(fn, "__code__", None)
+    code = getattr(inspect.unwrap(fn), "__code__", None)
     if code is None:
         return None
     return Place(code.co_filename, code.co_firstlineno, linecache.getline(code.co_filename, code.co_firstlineno).strip())

@@ -1,0 +1,381 @@
+"""∂(Σ⟨w, y⟩)/∂x of a program  ->  definitions that compute it, by checked steps. Reverse mode; nothing is known of operators.
+
+    1. open      the definitions between x and y become small: each fold a definition of its own, bodies scalar
+    2. define    t_grad := ∂(Σ⟨w, y⟩)/∂t for every t between, the last first
+    3. write out from x to y, each as the sum of what its readers give (rule `gradient`); an index equation
+                 i·s + r = k is solved for an axis, so that sums run over what is left
+    4. recall    what the forward program has computed already: exp(s − m), p / l, a product's value
+
+A maximum that the outputs do not depend on (softmax's) is left out, by the rule of invariance: tried for every definition
+that is a maximum or minimum. Tangents are written out alike, from what they read (rule `tangent`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tang_verified.passes.fuse import inline
+from tang_verified.passes.policy import materialised
+from tang_verified.passes.rename import rename, tidy
+from tang_verified.passes.rule import Derivation
+from tang_verified.passes.simplify import Simplifier
+from tang_verified.passes.solve import solved
+from tang_verified.proofs.gradient import consumers, held, leaves, live, names_at, primed, shares
+from tang_verified.proofs.steps import Step
+from tang_verified.semantics.build import canonical
+from tang_verified.semantics.derivative import slope
+from tang_verified.semantics.program import SORTS, Def, DType, Program, Tensor
+from tang_verified.semantics.terms import (
+    MAX,
+    MIN,
+    REAL_ZERO,
+    Axis,
+    Derivative,
+    Fold,
+    Gradient,
+    Op,
+    Read,
+    Tangent,
+    Term,
+    Var,
+    alpha,
+    children,
+    free_vars,
+    mentions,
+    reads,
+    sort_of,
+    substitute,
+)  # fmt: skip
+
+Ends = tuple[tuple[str, tuple[Term, ...]], ...]
+
+
+def write_out(derivation: Derivation) -> None:
+    """Replace every derivative of the program, those that others depend on first."""
+    while (first := next((d for d in derivation.program.defs if isinstance(d.value, (Gradient, Tangent))), None)) is not None:
+        before = derivation.program
+        if isinstance(first.value, Gradient):
+            Reverse(derivation, first.value.outputs, first.tensor.name).run()
+        else:
+            forward(derivation, first)
+        if derivation.program == before:
+            return  # the checker refused: certification will say so
+
+
+# -- reverse mode ---------------------------------------------------------------------------------------------------
+
+
+class Reverse:
+    """All gradients of one weighted sum of outputs."""
+
+    def __init__(self, derivation: Derivation, outputs: tuple[tuple[str, str], ...], first: str) -> None:
+        self.derivation, self.outputs, self.first = derivation, outputs, first
+        self.invariants: dict[str, Ends] = {}
+
+    @property
+    def program(self) -> Program:
+        return self.derivation.program
+
+    def run(self) -> None:
+        sources = [d.value.source for d in self.program.defs if isinstance(d.value, Gradient) and d.value.outputs == self.outputs]
+        open_folds(self.derivation, self._between(sources), self.first)
+        between = self._between(sources)
+        for name in between:
+            if name not in sources and self._extreme(name):
+                self._try_invariance(name)
+        needed = [name for name in between if name not in self.invariants]
+        made = []
+        for name in reversed(needed):
+            if name not in sources:
+                self._define(name)
+                made.append(name)
+        done = True
+        for name in (*sources, *reversed(made)):  # from x to y
+            done = done and self._write(name)
+
+    def _between(self, sources: Sequence[str]) -> list[str]:
+        """The real definitions on paths from the sources to the outputs, in order, the outputs among them."""
+        alive = live(self.program, frozenset(y for y, _ in self.outputs))
+        reached = set(sources)
+        out = []
+        for d in self.program.defs:
+            name = d.tensor.name
+            if name in alive and SORTS[d.tensor.dtype] == "real" and (mentions(d.value) & reached):
+                reached.add(name)
+                out.append(name)
+        return out
+
+    def _define(self, name: str) -> None:
+        tensor = self.program.tensor(name)
+        d = self.program.definition(name)
+        new = fresh(self.program, f"{name}_grad")
+        value = Gradient(self.outputs, name)
+        self.derivation.take(
+            Step("define", self.first, (), None, None, f"∂/∂{name}", Def(Tensor(new, tensor.dtype, tensor.shape), d.axes, value))
+        )
+
+    def _write(self, source: str) -> bool:
+        """The rule `gradient` for each definition that asks for this gradient."""
+        wanted = Gradient(self.outputs, source)
+        done = True
+        for d in [d for d in self.program.defs if d.value == wanted]:
+            parts: list[Term] = [Read(w, tuple(map(Var, d.axes)), "real") for y, w in self.outputs if y == source]
+            used = []
+            for user in consumers(self.program, wanted):
+                name = user.tensor.name
+                if SORTS[user.tensor.dtype] != "real":
+                    continue
+                if name in self.invariants:
+                    used.append((name, self.invariants[name]))
+                    continue
+                cotangent = next((x.tensor.name for x in self.program.defs if x.value == Gradient(self.outputs, name)), None)
+                if cotangent is not None:
+                    parts += shares(user, source, cotangent, d.axes, names_at(self.program, d))
+            after = total([solved(part, d) for part in parts])
+            step = Step("gradient", d.tensor.name, (), d.value, after, f"∂/∂{source}", None, tuple(used))
+            plain = Step("gradient", d.tensor.name, (), d.value, total(parts), f"∂/∂{source}", None, tuple(used))
+            done = (self.derivation.take(step) or self.derivation.take(plain)) and done
+        return done
+
+    # -- invariance -------------------------------------------------------------------------------------------------
+
+    def _extreme(self, name: str) -> bool:
+        value = self.program.definition(name).value
+        return isinstance(value, Fold) and value.monoid in (MAX, MIN)
+
+    def _try_invariance(self, name: str) -> None:
+        """Try it on a definition made for the purpose, so that what is refused leaves nothing behind."""
+        for ends in self._ends(name):
+            witness = tuple((g, tuple(self._changed(name, g, ends))) for g in ends)
+            if self._shows(name, witness):
+                self.invariants[name] = witness
+                return
+
+    def _shows(self, name: str, witness: Ends) -> bool:
+        from tang_verified.proofs.equality import Equality
+        from tang_verified.proofs.gradient import Invariance
+        from tang_verified.proofs.ledger import Refused
+        from tang_verified.semantics.terms import IllFormed
+
+        ledger = self.derivation.ledger
+        try:
+            with ledger.trial():
+                d = self.program.definition(name)
+                Invariance(Equality(ledger), self.program, d, Gradient(self.outputs, name)).show(dict(witness))
+            return True
+        except (Refused, IllFormed) as problem:
+            self.derivation.notes.append(_note(name, problem))
+            return False
+
+    def _ends(self, name: str) -> Iterator[tuple[str, ...]]:
+        """Sets of definitions that every path meets, the nearest first."""
+        alive = live(self.program, frozenset(y for y, _ in self.outputs))
+        outputs = {y for y, _ in self.outputs}
+        between: set[str] = {name}
+        order = [d.tensor.name for d in self.program.defs if d.tensor.name in alive]
+        for _ in range(8):
+            ends = [
+                d.tensor.name for d in self.program.defs
+                if d.tensor.name in alive and d.tensor.name not in between and mentions(d.value) & between
+            ]  # fmt: skip
+            if not ends:
+                return
+            yield tuple(ends)
+            inner = [end for end in ends if end not in outputs]
+            if not inner:
+                return
+            between.add(min(inner, key=order.index))
+
+    def _changed(self, name: str, g: str, ends: tuple[str, ...]) -> Iterator[Term]:
+        """exp(m − m')·F(m) for each fold F of g that changes with m."""
+        from tang_verified.semantics.terms import replace_reads
+
+        value = self.program.definition(g).value
+        for d in reversed(self.program.defs):
+            if d.tensor.name not in ends and name in live(self.program, frozenset({d.tensor.name})) and d.tensor.name != name:
+                value = replace_reads(
+                    value, d.tensor.name, lambda index, d=d: substitute(d.value, dict(zip(d.axes, index, strict=False)))
+                )
+        other = primed(name)
+        there = replace_reads(value, name, lambda index: Read(other, index, "real"))
+        for fold in leaves(there, other):
+            at = [read.index for read in reads(fold) if read.tensor == other]
+            if at:
+                here = replace_reads(fold, other, lambda index: Read(name, index, "real"))
+                difference = Op("sub", (Read(name, at[0], "real"), Read(other, at[0], "real")))
+                yield Op("mul", (here, Op("exp", (difference,))))
+
+
+def _note(name: str, problem: Exception) -> object:
+    from tang_verified.passes.rule import Note
+
+    return Note(Step("gradient", name, (), None, None, "invariance"), "invariance", str(problem))
+
+
+def total(parts: Sequence[Term]) -> Term:
+    """((a + b) + c); nothing is 0."""
+    if not parts:
+        return REAL_ZERO
+    out = parts[0]
+    for part in parts[1:]:
+        out = Op("add", (out, part))
+    return out
+
+
+def fresh(program: Program, stem: str) -> str:
+    """A name that the program does not use."""
+    taken = {s.name for s in program.sizes} | {t.name for t in program.inputs} | {d.tensor.name for d in program.defs}
+    taken |= {axis for d in program.defs for axis in (*d.axes, *_bound(d.value))}
+    name, number = stem[:56], 0
+    while name in taken:
+        number += 1
+        name = f"{stem[:56]}_{number}"
+    return name
+
+
+def _bound(term: Term) -> set[str]:
+    own = {axis.name for axis in term.axes} if isinstance(term, Fold) else set()
+    return own.union(*(_bound(part) for part in children(term)))
+
+
+# -- opening --------------------------------------------------------------------------------------------------------
+
+
+def open_folds(derivation: Derivation, names: Sequence[str], first: str) -> None:
+    """Simplify the definitions named, one by one, then make each fold in them a definition of its own."""
+    kept = materialised(derivation.program) | held(derivation.program)
+    program = derivation.program
+    kept |= {name for d in program.defs if isinstance(d.value, (Gradient, Tangent)) for name in mentions(d.value)}
+    simplifier = Simplifier(derivation)
+    order = [d.tensor.name for d in derivation.program.defs]
+    needed = live(derivation.program, frozenset(names))
+    for name in order:
+        if name in needed and not isinstance(derivation.program.definition(name).value, (Gradient, Tangent)):
+            inline(derivation, name, kept)
+            rename(derivation, name)
+            simplifier.simplify(name)
+            rename(derivation, name)
+    for name in names:
+        if name in kept:
+            _open(derivation, name)
+
+
+def _open(derivation: Derivation, name: str) -> None:
+    """Inner folds first; a fold met before is recalled."""
+    while True:
+        d = derivation.program.definition(name)
+        found = next(_closed_folds(d), None)
+        if found is None:
+            return
+        path, fold, axes = found
+        known = _known(derivation.program, d, fold)
+        if known is None:
+            stem = fresh(derivation.program, f"{name}_{fold.monoid.name}")
+            tensor = Tensor(stem, _dtype(derivation.program, d, fold), tuple(a.extent for a in axes))
+            own = tidy(fold, {s.name for s in derivation.program.sizes} | {a.name for a in axes})
+            new = Def(tensor, tuple(a.name for a in axes), own)
+            if not derivation.take(Step("define", name, (), None, None, "open", new)):
+                return
+            known = Read(stem, tuple(Var(a.name) for a in axes), sort_of(fold))
+        if not derivation.rewrite("recall", name, path, known, "open"):
+            return
+
+
+def _closed_folds(d: Def) -> Iterator[tuple[tuple[int, ...], Fold, tuple[Axis, ...]]]:
+    """Folds without folds inside, other than d's whole value, with the axes that they depend on."""
+    outer = [Axis(n, e) for n, e in zip(d.axes, d.tensor.shape, strict=True)]
+
+    def walk(term: Term, path: tuple[int, ...], axes: list[Axis]) -> Iterator[tuple[tuple[int, ...], Fold, tuple[Axis, ...]]]:
+        inside = axes + list(term.axes) if isinstance(term, Fold) else axes
+        for number, part in enumerate(children(term)):
+            yield from walk(part, (*path, number), inside)
+        if isinstance(term, Fold) and path and sort_of(term) == "real":
+            used = tuple(axis for axis in axes if axis.name in free_vars(term))
+            names = {axis.name for axis in axes}
+            if not any(free_vars(axis.extent) & names for axis in used):
+                yield path, term, used
+
+    yield from walk(d.value, (), outer)
+
+
+def _known(program: Program, d: Def, fold: Fold) -> Read | None:
+    """An element of an earlier definition that is this fold."""
+    for other in program.defs:
+        if other.tensor.name == d.tensor.name:
+            return None
+        if not isinstance(other.value, Fold) or len(free_vars(other.value)) != len(free_vars(fold)):
+            continue
+        names = _matched(other.value, fold, other.axes)
+        if names is not None:
+            return Read(other.tensor.name, tuple(names[axis] for axis in other.axes), sort_of(fold))
+    return None
+
+
+def _matched(pattern: Term, term: Term, holes: Sequence[str]) -> dict[str, Term] | None:
+    """Values of the holes with which the pattern is the term."""
+    found: dict[str, Term] = {}
+
+    def walk(p: Term, t: Term) -> None:
+        if isinstance(p, Var) and p.name in holes:
+            found.setdefault(p.name, t)
+        elif type(p) is type(t):
+            for a, b in zip(children(p), children(t), strict=False):
+                walk(a, b)
+
+    walk(alpha(canonical(pattern)), alpha(canonical(term)))
+    if set(found) != set(holes) or any(name.startswith(".") for t in found.values() for name in free_vars(t)):
+        return None
+    return found if alpha(canonical(substitute(pattern, found))) == alpha(canonical(term)) else None
+
+
+def _dtype(program: Program, d: Def, fold: Fold) -> DType:
+    wide = {program.tensor(r.tensor).dtype for r in reads(fold)} | {d.tensor.dtype}
+    return "float64" if "float64" in wide else "float32"
+
+
+# -- forward mode ---------------------------------------------------------------------------------------------------
+
+
+def forward(derivation: Derivation, first: Def) -> None:
+    """Define the tangents of all that the output is computed from, the last first, and write each out."""
+    wanted: Derivative = first.value  # type: ignore[assignment]
+    if not isinstance(wanted, Tangent):
+        return
+    moving = dict(wanted.along)
+    program = derivation.program
+    alive = live(program, frozenset({wanted.tensor}))
+    reached = set(moving)
+    between = []
+    for d in program.defs:
+        if d.tensor.name in alive and SORTS[d.tensor.dtype] == "real" and mentions(d.value) & reached:
+            reached.add(d.tensor.name)
+            between.append(d)
+    tangents: dict[str, str] = dict(moving)
+    for d in between:
+        if d.tensor.name == wanted.tensor:
+            continue
+        existing = next((x.tensor.name for x in derivation.program.defs if x.value == Tangent(d.tensor.name, wanted.along)), None)
+        if existing is None:
+            existing = fresh(derivation.program, f"{d.tensor.name}_dot")
+            new = Def(Tensor(existing, d.tensor.dtype, d.tensor.shape), d.axes, Tangent(d.tensor.name, wanted.along))
+            derivation.take(Step("define", first.tensor.name, (), None, None, f"∂{d.tensor.name}", new))
+        tangents[d.tensor.name] = existing
+    pending = [d for d in derivation.program.defs if isinstance(d.value, Tangent) and d.value.along == wanted.along]
+    for d in reversed(pending):
+        after = _tangent(derivation.program, d, tangents)
+        derivation.take(Step("tangent", d.tensor.name, (), d.value, after, f"∂{d.value.tensor}"))  # type: ignore[union-attr]
+
+
+def _tangent(program: Program, d: Def, tangents: Mapping[str, str]) -> Term:
+    name, moving = d.value.tensor, dict(d.value.along)  # type: ignore[union-attr]
+    if name in moving:
+        return Read(moving[name], tuple(map(Var, d.axes)), "real")
+    if name in {t.name for t in program.inputs}:
+        return REAL_ZERO
+    user = program.definition(name)
+    taken = names_at(program, d)
+    value = slope(
+        user.value, lambda read: Read(tangents[read.tensor], read.index, "real") if read.tensor in tangents else REAL_ZERO,
+        taken | set(user.axes),
+    )  # fmt: skip
+    return substitute(value, dict(zip(user.axes, map(Var, d.axes), strict=True)))
