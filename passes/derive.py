@@ -1,9 +1,9 @@
 """A traced program  ->  one simplified definition for each thing worth computing on its own, step by checked step.
 
-First derivatives are written out (gradient.py). Then in order, definition by definition: inline what it reads, rename, simplify, rename; in plain style, pair folds over one domain
-(tuple.py: a faster schedule would keep them apart); at the end drop what nothing reads. Every
-step goes past the checker as it is made. A refused one is left out and noted: the result is then a less simple program,
-never a wrong one.
+First derivatives are written out (gradient.py). Then in order, definition by definition: inline what it reads, rename,
+simplify, rename; in plain style, pair folds over one domain (tuple.py: a faster schedule would keep them apart); at the end
+drop what nothing reads. Every step goes past the checker as it is made. A refused one is left out and noted: the result is
+then a less simple program, never a wrong one.
 """
 
 from __future__ import annotations

@@ -17,10 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from tang_verified.passes.fuse import inline
 from tang_verified.passes.policy import materialised
 from tang_verified.passes.rename import rename, tidy
-from tang_verified.passes.rule import Derivation
+from tang_verified.passes.rule import Derivation, Note
 from tang_verified.passes.simplify import Simplifier
 from tang_verified.passes.solve import solved
-from tang_verified.proofs.gradient import consumers, held, leaves, live, names_at, primed, shares
+from tang_verified.proofs.equality import Equality
+from tang_verified.proofs.gradient import Invariance, consumers, held, leaves, live, names_at, primed, shares
+from tang_verified.proofs.ledger import Refused
 from tang_verified.proofs.steps import Step
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.derivative import slope
@@ -33,6 +35,7 @@ from tang_verified.semantics.terms import (
     Derivative,
     Fold,
     Gradient,
+    IllFormed,
     Op,
     Read,
     Tangent,
@@ -43,6 +46,7 @@ from tang_verified.semantics.terms import (
     free_vars,
     mentions,
     reads,
+    replace_reads,
     sort_of,
     substitute,
 )  # fmt: skip
@@ -77,7 +81,8 @@ class Reverse:
         return self.derivation.program
 
     def run(self) -> None:
-        sources = [d.value.source for d in self.program.defs if isinstance(d.value, Gradient) and d.value.outputs == self.outputs]
+        asked = [d.value for d in self.program.defs if isinstance(d.value, Gradient)]
+        sources = [value.source for value in asked if value.outputs == self.outputs]
         open_folds(self.derivation, self._between(sources), self.first)
         between = self._between(sources)
         for name in between:
@@ -89,9 +94,11 @@ class Reverse:
             if name not in sources:
                 self._define(name)
                 made.append(name)
-        done = True
-        for name in (*sources, *reversed(made)):  # from x to y
-            done = done and self._write(name)
+        pending = [d for d in self.program.defs if isinstance(d.value, Gradient)]
+        targets = [d.tensor.name for d in pending if d.value.outputs == self.outputs]  # type: ignore[union-attr]
+        if all(self._write(name) for name in (*sources, *reversed(made))):  # from x to y
+            for name in targets:
+                recall(self.derivation, name, between)
 
     def _between(self, sources: Sequence[str]) -> list[str]:
         """The real definitions on paths from the sources to the outputs, in order, the outputs among them."""
@@ -110,9 +117,8 @@ class Reverse:
         d = self.program.definition(name)
         new = fresh(self.program, f"{name}_grad")
         value = Gradient(self.outputs, name)
-        self.derivation.take(
-            Step("define", self.first, (), None, None, f"∂/∂{name}", Def(Tensor(new, tensor.dtype, tensor.shape), d.axes, value))
-        )
+        added = Def(Tensor(new, tensor.dtype, tensor.shape), d.axes, value)
+        self.derivation.take(Step("define", self.first, (), None, None, f"∂/∂{name}", added))
 
     def _write(self, source: str) -> bool:
         """The rule `gradient` for each definition that asks for this gradient."""
@@ -152,11 +158,6 @@ class Reverse:
                 return
 
     def _shows(self, name: str, witness: Ends) -> bool:
-        from tang_verified.proofs.equality import Equality
-        from tang_verified.proofs.gradient import Invariance
-        from tang_verified.proofs.ledger import Refused
-        from tang_verified.semantics.terms import IllFormed
-
         ledger = self.derivation.ledger
         try:
             with ledger.trial():
@@ -188,8 +189,6 @@ class Reverse:
 
     def _changed(self, name: str, g: str, ends: tuple[str, ...]) -> Iterator[Term]:
         """exp(m − m')·F(m) for each fold F of g that changes with m."""
-        from tang_verified.semantics.terms import replace_reads
-
         value = self.program.definition(g).value
         for d in reversed(self.program.defs):
             if d.tensor.name not in ends and name in live(self.program, frozenset({d.tensor.name})) and d.tensor.name != name:
@@ -206,9 +205,7 @@ class Reverse:
                 yield Op("mul", (here, Op("exp", (difference,))))
 
 
-def _note(name: str, problem: Exception) -> object:
-    from tang_verified.passes.rule import Note
-
+def _note(name: str, problem: Exception) -> Note:
     return Note(Step("gradient", name, (), None, None, "invariance"), "invariance", str(problem))
 
 
@@ -257,6 +254,8 @@ def open_folds(derivation: Derivation, names: Sequence[str], first: str) -> None
             rename(derivation, name)
     for name in names:
         if name in kept:
+            _open(derivation, name)
+            simplifier.simplify(name)  # what no longer holds a kink may be factored
             _open(derivation, name)
 
 
@@ -328,6 +327,25 @@ def _matched(pattern: Term, term: Term, holes: Sequence[str]) -> dict[str, Term]
     return found if alpha(canonical(substitute(pattern, found))) == alpha(canonical(term)) else None
 
 
+def recall(derivation: Derivation, name: str, among: Sequence[str]) -> None:
+    """Read what the definitions `among` have computed already, the largest terms first."""
+
+    def walk(path: tuple[int, ...]) -> None:
+        term = derivation.value(name, path)
+        if isinstance(term, Op) and sort_of(term) == "real" and reads(term):
+            for other in among:
+                d = derivation.program.definition(other)
+                found = _matched(d.value, term, d.axes) if isinstance(d.value, Op) else None
+                if found is not None:
+                    read = Read(other, tuple(found[axis] for axis in d.axes), "real")
+                    if derivation.rewrite("recall", name, path, read, f"recall {other}"):
+                        return
+        for number in range(len(children(term))):
+            walk((*path, number))
+
+    walk(())
+
+
 def _dtype(program: Program, d: Def, fold: Fold) -> DType:
     wide = {program.tensor(r.tensor).dtype for r in reads(fold)} | {d.tensor.dtype}
     return "float64" if "float64" in wide else "float32"
@@ -354,10 +372,11 @@ def forward(derivation: Derivation, first: Def) -> None:
     for d in between:
         if d.tensor.name == wanted.tensor:
             continue
-        existing = next((x.tensor.name for x in derivation.program.defs if x.value == Tangent(d.tensor.name, wanted.along)), None)
+        value = Tangent(d.tensor.name, wanted.along)
+        existing = next((x.tensor.name for x in derivation.program.defs if x.value == value), None)
         if existing is None:
             existing = fresh(derivation.program, f"{d.tensor.name}_dot")
-            new = Def(Tensor(existing, d.tensor.dtype, d.tensor.shape), d.axes, Tangent(d.tensor.name, wanted.along))
+            new = Def(Tensor(existing, d.tensor.dtype, d.tensor.shape), d.axes, value)
             derivation.take(Step("define", first.tensor.name, (), None, None, f"∂{d.tensor.name}", new))
         tangents[d.tensor.name] = existing
     pending = [d for d in derivation.program.defs if isinstance(d.value, Tangent) and d.value.along == wanted.along]

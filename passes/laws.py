@@ -3,6 +3,7 @@
     x + 0, 0 + x, x − 0, x·1, 1·x, x/1, −(−x)   ->  x        x + (−y)  ->  x − y        x − (−y)  ->  x + y
     (c ? x : x)                                 ->  x        (¬c ? x : y)  ->  (c ? y : x)
     (c ? … (c ? x : y) … : z)                   ->  (c ? … x … : z), and y in place of it under the other branch
+    x + x                                       ->  2·x
     f(nan, y), f(x, nan)                        ->  nan      f((c ? nan : x), y)  ->  (c ? nan : f(x, y))
     −(g ? x : 0)                                ->  (g ? −x : 0)
     exp(−∞), exp(0), trunc(real(n)), real(3)    ->  0, 1, n, 3
@@ -113,6 +114,8 @@ def _arithmetic(term: Op) -> Term | None:
             return Op("select", (g, Op("neg", (x,)), z))
         case Op("add", (x, Op("neg", (y,)))):
             return Op("sub", (x, y))
+        case Op("add", (x, y)) if alpha(x) == alpha(y):
+            return Op("mul", (Const(Fraction(2)), x))
         case Op("sub", (x, Op("neg", (y,)))):
             return Op("add", (x, y))
         case Op("exp", (x,)) if x in (NEG_INF, REAL_ZERO):

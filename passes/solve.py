@@ -36,8 +36,8 @@ def solved(term: Term, d: Def) -> Term:
     conditions, body = _peeled(term.body[0])
     axes = list(term.axes)
     known: dict[str, Term] = {}
-    equations = [c for c in conditions if isinstance(c, Op) and c.name == "eq" and is_affine(c)]
-    others = [c for c in conditions if c not in equations]
+    equations: list[Term] = [c for c in conditions if isinstance(c, Op) and c.name == "eq" and is_affine(c)]
+    others: list[Term] = [c for c in conditions if c not in equations]
     equations = _joined(equations)
     while equations:
         names = {axis.name for axis in axes}
@@ -118,7 +118,7 @@ def _for_axis(equation: Term, axes: list[Axis], names: set[str]) -> tuple[Axis, 
     while isinstance(left, Op) and left.name == "floordiv" and isinstance(left.args[1], Const):
         return None  # one of its many elements: left as a condition
     parts, constant = linear(Op("sub", (left, right)))
-    own = {atom: c for atom, c in parts.items() if isinstance(atom, Var) and atom.name in names}
+    own: dict[Term, int] = {a: c for a, c in parts.items() if isinstance(a, Var) and a.name in names}
     if not own or any(free_vars(atom) & names for atom in parts if atom not in own):
         return None
     length = _lengths(axes)

@@ -20,7 +20,6 @@ from tang_verified.proofs.equality import Equality, Scope
 from tang_verified.proofs.ledger import show
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.derivative import (
-    Site,
     contribution,
     lifted,
     scalar_slope,
@@ -393,4 +392,6 @@ def _instead(term: Term, name: str, other: str) -> Term:
     return replace_reads(term, name, lambda index: Read(other, index, "real"))
 
 
-__all__ = ["Invariants", "Site", "consumers", "gradient", "held", "leaves", "live", "primed", "shares", "smooth", "summands", "tangent"]
+__all__ = [
+    "Invariance", "Invariants", "consumers", "gradient", "held", "leaves", "live", "primed", "shares", "smooth", "summands", "tangent",
+]  # fmt: skip

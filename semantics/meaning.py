@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, permutations
 from typing import Any
 
 import z3
@@ -29,6 +29,7 @@ AXIOMS: dict[str, str] = {
     "exp/sum": "x + y = z implies exp(x) exp(y) = exp(z)",
     "exp/monotone": "x < y implies exp(x) < exp(y)",
     "log/inverse": "y > 0 implies exp(log(y)) = y and log(exp(x)) = x",
+    "log/product": "y > 0 and y exp(x) = z implies log(z) = log(y) + x",
     "sqrt/square": "x >= 0 implies sqrt(x) >= 0 and sqrt(x)^2 = x",
     "rsqrt/square": "x > 0 implies rsqrt(x) > 0 and x rsqrt(x)^2 = 1",
     "inverse/product": "y != 0 implies y inverse(y) = 1, where x / y is x inverse(y)",
@@ -397,6 +398,9 @@ class Encoder:
         if "log" in calls:
             for x in points:
                 use("log/inverse", log(exp(x)) == x)
+        for y, z in permutations(calls.get("log", {}).values(), 2):
+            for x in calls.get("exp", {}).values():
+                use("log/product", z3.Implies(z3.And(y > 0, y * exp(x) == z), log(z) == log(y) + x))
         for x in points:
             use("exp/positive", exp(x) > 0)
             use("exp/zero", z3.Implies(x == 0, exp(x) == 1))

@@ -22,6 +22,7 @@ from tang_verified.semantics.program import SORTS
 from tang_verified.semantics.terms import REAL_ONE, Gradient, Tangent
 from tang_verified.tracing.array import Traced
 from tang_verified.tracing.context import Tracing
+from tang_verified.tracing.dtypes import as_dtype
 from tang_verified.tracing.sizes import show_shape
 from tang_verified.tracing.values import array_of, tracing_of
 
@@ -55,12 +56,12 @@ def value_and_grad(fn: Callable[..., Any], argnums: Argnums = 0) -> Callable[...
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
     def both(*args: Any, **kwargs: Any) -> Any:
-        tracing, args, varied = _varied(fn, args, kwargs, numbers, "grad")
-        result = fn(*args, **kwargs)
+        tracing, own, varied = _varied(args, kwargs, numbers, "grad")
+        result = fn(*own, **kwargs)
         loss = result[0] if isinstance(result, tuple) else result
         if not isinstance(loss, Traced) or loss.ndim or SORTS[loss.dtype_name] != "real":
             what = f"shape {show_shape(loss.extents)}, {loss.dtype_name}" if isinstance(loss, Traced) else type(loss).__name__
-            raise ShapeError(f"grad: the result is no real scalar: {what}", "sum it, or use tv.vjp with weights for each element")
+            raise ShapeError(f"grad: the result is no real scalar: {what}", "sum it, or use tv.vjp, with weights for elements")
         one = tracing.define("one", loss.dtype_name, (), lambda: REAL_ONE)
         found = tuple(_gradient(tracing, ((loss, one),), x) for x in varied)
         return result, found[0] if isinstance(argnums, int) else found
@@ -80,8 +81,8 @@ def vjp(fn: Callable[..., Any], argnums: Argnums | None = None, weights: Sequenc
         cts = tuple(kwargs.pop(name) for name in weights if name in kwargs) or args[len(args) - count :]
         args = args if len(args) == len(inspect.signature(fn).parameters) else args[: len(args) - count]
         numbers = _numbers(fn, argnums, args)
-        tracing, args, varied = _varied(fn, args, kwargs, numbers, "vjp")
-        result = fn(*args, **kwargs)
+        tracing, own, varied = _varied(args, kwargs, numbers, "vjp")
+        result = fn(*own, **kwargs)
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(cts):
             raise TraceError(f"vjp: {len(results)} results and {len(cts)} weights", "name one in `weights` for each result")
@@ -109,7 +110,7 @@ def jvp(fn: Callable[..., Any], argnums: Argnums | None = None) -> Callable[...,
     def pushed(*args: Any, **kwargs: Any) -> Any:
         ways = tuple(kwargs.pop(name) for name in names if name in kwargs) or args[len(args) - len(names) :]
         args = args if len(args) == len(parameters) else args[: len(args) - len(names)]
-        tracing, args, varied = _varied(fn, args, kwargs, numbers, "jvp")
+        tracing, own, varied = _varied(args, kwargs, numbers, "jvp")
         along = []
         for x, way in zip(varied, ways, strict=True):
             direction = array_of(way, tracing, "jvp")
@@ -117,11 +118,9 @@ def jvp(fn: Callable[..., Any], argnums: Argnums | None = None) -> Callable[...,
                 shapes = f"{show_shape(direction.extents)} for an argument of shape {show_shape(x.extents)}"
                 raise ShapeError(f"jvp: a direction of shape {shapes}", "a direction has the shape of its argument")
             along.append((x.tensor.name, direction.tensor.name))
-        result = fn(*args, **kwargs)
+        result = fn(*own, **kwargs)
         results = result if isinstance(result, tuple) else (result,)
-        tangents = tuple(
-            tracing.define("tangent", y.dtype_name, y.extents, lambda *_, y=y: Tangent(y.tensor.name, tuple(along))) for y in results
-        )
+        tangents = tuple(_tangent(tracing, y, tuple(along)) for y in results)
         return (result, tangents) if isinstance(result, tuple) else (result, tangents[0])
 
     return _like(fn, pushed, "jvp", names)
@@ -135,7 +134,7 @@ def _numbers(fn: Callable[..., Any], argnums: Argnums | None, args: Sequence[Any
 
 
 def _varied(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], numbers: Sequence[int], label: str
+    args: Sequence[Any], kwargs: dict[str, Any], numbers: Sequence[int], label: str
 ) -> tuple[Tracing, list[Any], list[Traced]]:
     """The arguments with those numbered copied: variables that only fn sees."""
     tracing = tracing_of([*args, *kwargs.values()], label)
@@ -164,12 +163,17 @@ def _gradient(tracing: Tracing, outputs: tuple[tuple[Traced, Traced], ...], x: T
     return tracing.define("gradient", x.dtype_name, x.extents, lambda *_: value)
 
 
+def _tangent(tracing: Tracing, y: Traced, along: tuple[tuple[str, str], ...]) -> Traced:
+    return tracing.define("tangent", y.dtype_name, y.extents, lambda *_: Tangent(y.tensor.name, along))
+
+
 def _like(fn: Callable[..., Any], made: Callable[..., Any], prefix: str, more: tuple[str, ...]) -> Callable[..., Any]:
     """`made` with fn's parameters and `more`; on arrays that are not traced it compiles itself for their shapes."""
     signature = inspect.signature(fn)
     extra = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in more]
     own = list(signature.parameters.values())
-    at = next((n for n, p in enumerate(own) if p.default is not p.empty or p.kind not in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)), len(own))
+    required = [p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY) for p in own]
+    at = required.index(False) if False in required else len(own)
     full = signature.replace(parameters=[*own[:at], *extra, *own[at:]])
     compiled: dict[Any, Any] = {}
 
@@ -195,7 +199,7 @@ def _run(fn: Callable[..., Any], compiled: dict[Any, Any], bound: inspect.BoundA
     rest = {name: value for name, value in bound.arguments.items() if name not in arrays}
     key = (tuple((name, a.shape, str(a.dtype)) for name, a in arrays.items()), tuple(rest.items()))
     if key not in compiled:
-        specs = {name: Spec(a.shape, str(a.dtype)) for name, a in arrays.items()}
+        specs: dict[str, Any] = {name: Spec(a.shape, as_dtype(a.dtype)) for name, a in arrays.items()}
 
         def with_rest(*args: Any) -> Any:
             return fn(**dict(zip(arrays, args, strict=True)), **rest)
