@@ -10,6 +10,8 @@ By structure and cost alone. A definition P that C reads at index e is written i
                    long            it has folds, and r's extent, or the extent of a fold of P that varies with j,
                                    is fixed and above 128
                  (contraction -> pointwise -> contraction with short or symbolic extents stays one definition)
+    statistic    as before, and e leaves out all of C's axes, or two: no tile of C shares what it computes of P (a row's maximum,
+                 read in a sum over rows). Then P is kept when it has a fold that varies with j and is not short
     computed twice   P is matmul-like (a sum of products of different reads, over a symbolic extent or more than 128),
                  and two kept definitions would each contain it, or one of them at two different indices
 
@@ -116,6 +118,9 @@ def recomputes(d: Def, form: Term, consumer: Def, use: Use) -> bool:
     if not folds:
         return any(node.name in EXPENSIVE for node in _operations(form))
     inner = [axis.extent for fold in folds if free_vars(fold) & moving for axis in fold.axes]
+    wide = [extent for extent in consumer.tensor.shape if extent != Const(1)]
+    if (len(left_out) > 1 or len(left_out) == len(wide)) and any(not isinstance(extent, Const) for extent in inner):
+        return True
     return any(_long(extent) for extent in (*left_out, *inner))
 
 

@@ -393,5 +393,6 @@ def _instead(term: Term, name: str, other: str) -> Term:
 
 
 __all__ = [
-    "Invariance", "Invariants", "consumers", "gradient", "held", "leaves", "live", "primed", "shares", "smooth", "summands", "tangent",
+    "Invariance", "Invariants", "consumers", "gradient", "held", "leaves", "live", "primed", "shares", "smooth", "summands",
+    "tangent",
 ]  # fmt: skip
