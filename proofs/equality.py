@@ -8,6 +8,9 @@
                 (with H the identity: splitting a fold; with no r: distributing; with both: re-basing a running fold)
 
 Which lemma is tried, and which φ, is only search: whatever it proposes, the obligations decide.
+
+With `slopes` the two must have equal derivatives too. That follows where all is smooth and the facts, which then speak of
+integers alone, hold around a point as well as at it; else only of terms that are the same but for the order of a sum.
 """
 
 from __future__ import annotations
@@ -19,9 +22,11 @@ from tang_verified.proofs.ledger import Ledger, Refused, conjunction, relevant, 
 from tang_verified.proofs.monoids import MonoidFacts
 from tang_verified.proofs.propose import propose_map
 from tang_verified.semantics.build import canonical, conj
+from tang_verified.semantics.derivative import smooth
 from tang_verified.semantics.meaning import Encoder, any_of, less, negate, same
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
+    ADD,
     MAX,
     MIN,
     TRUE,
@@ -82,10 +87,10 @@ class Scope:
 
 
 class Equality:
-    """Proves equalities into a ledger."""
+    """Proves equalities into a ledger; with `slopes`, of derivatives too."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+    def __init__(self, ledger: Ledger, slopes: bool = False) -> None:
+        self.ledger, self.slopes = ledger, slopes
         self.monoids = MonoidFacts(ledger, self)
 
     def equal(self, name: str, a: Term, b: Term, scope: Scope) -> None:
@@ -169,10 +174,15 @@ class Equality:
         if alpha(a) == alpha(b):
             self.ledger.record(f"{name}/same", "structure", show(b))
             return
+        self._smooth(name, a, b)
         encoder, facts = self.problem(scope, (a, b))
         x, y = encoder.encode(a), encoder.encode(b)
         claim = same(x, y) if sort_of(a) == "real" else x == y
         self.ledger.valid(f"{name}/pointwise", encoder, facts, claim, f"{show(a)}  =  {show(b)}", (a, b))
+
+    def _smooth(self, name: str, a: Term, b: Term) -> None:
+        if self.slopes and not (smooth(a) and smooth(b)):
+            raise self.ledger.refuse(f"{name}/smooth", "a derivative is still to be written out, and here is a kink or a pole")
 
     def reachable(self, name: str, scope: Scope) -> None:
         """Discharge: what holds here can hold."""
@@ -192,6 +202,8 @@ class Equality:
 
     def problem(self, scope: Scope, terms: Sequence[Term]) -> tuple[Encoder, list[object]]:
         """An encoder, and the scope's facts in it together with bounds of the max and min folds that occur."""
+        if self.slopes:  # x = 1 says nothing of the slope at 1
+            scope = Scope(tuple(fact for fact in scope.facts if smooth(fact)), scope.points)
         encoder = Encoder(known=lambda fold: self.monoids.kind(fold, scope), finite=self.ledger.finite)
         facts: list[object] = conjunction(encoder, scope.facts)
         sources = tuple(terms) if self.ledger.finding else (*terms, *scope.facts)  # while a kind is found out: no further
@@ -308,6 +320,8 @@ class Equality:
             return
         except Refused:
             pass
+        if self.slopes and a.monoid != ADD:  # a maximum shares its slope among ties: one more may be one more
+            raise self.ledger.refuse(f"{name}/smooth", f"elements are left out of a fold by {a.monoid.name}")
         scope = inside.given(outside)
         for body, identity in zip(a.body, a.monoid.identity, strict=True):
             self.equal(f"{name}/identity-padding", body, identity, scope)
@@ -317,6 +331,7 @@ class Equality:
         ledger = self.ledger
         if len(b.monoid.identity) != 1:
             raise ledger.refuse(f"{name}/extend", "the monoid has several fields")
+        self._smooth(name, a, b)
         laws = self.monoids.laws(b.monoid)
         for kept, rest in splits(a, b):
             if rest is not None and not laws.commutative:

@@ -7,6 +7,8 @@
 For each d the sites' weights (reverse accumulation) are shown to give the slope by dual numbers (forward accumulation), by
 Z3 and for all finite values; each transposed sum is shown equal to what the step says, by the lemma `reindex`.
 
+Where a derivative of this one is pending in turn, equal values are not enough: what is proved equal must have equal slopes.
+
 Invariance: a d that the outputs do not depend on may be left out. The step names, as its witness, definitions g through
 which every path from d to an output goes; each, with what lies between written in, must have the same value for d and for
 any other finite d'. Innermost folds F(d') are first written as T = h·F(d), also given, and shown equal.
@@ -53,14 +55,10 @@ from tang_verified.semantics.terms import (
     reads,
     rebuild,
     replace_reads,
-    sort_of,
     substitute,
 )  # fmt: skip
 from tang_verified.semantics.wellformed import check_term
 
-SMOOTH = frozenset(
-    "add sub sub0 mul div neg exp expm1 sin cos tan tanh sinh cosh atan erf real".split()
-)  # analytic wherever they are finite
 # definition left out -> (definition g, the folds of g that change, rewritten) for each g
 Invariants = Mapping[str, tuple[tuple[str, tuple[Term, ...]], ...]]
 
@@ -77,21 +75,6 @@ def held(program: Program) -> frozenset[str]:
     return frozenset(out)
 
 
-def smooth(term: Term) -> bool:
-    """Whether a term has no kink in what it reads, and no pole at which a slope is stated: equal values then mean equal slopes.
-
-    max and |x| share ties, which another way to write the same value may not; log and sqrt have a stated slope at 0.
-    """
-    if isinstance(term, Fold) and term.monoid != ADD:
-        return not any(sort_of(part) == "real" for part in term.body)
-    if isinstance(term, Op):
-        if sort_of(term) != "real":
-            return not any(sort_of(read) == "real" for read in reads(term))
-        if term.name not in ("select", *SMOOTH):
-            return False
-    return all(smooth(part) for part in children(term))
-
-
 def live(program: Program, names: frozenset[str]) -> frozenset[str]:
     """What the named tensors are computed from, themselves included."""
     found = set(names)
@@ -99,6 +82,21 @@ def live(program: Program, names: frozenset[str]) -> frozenset[str]:
         if d.tensor.name in found:
             found |= mentions(d.value)
     return frozenset(found)
+
+
+def watched(program: Program, name: str) -> bool:
+    """Whether a pending derivative, other than this definition itself, is that of something computed from it."""
+    for d in program.defs:
+        match d.value:
+            case Gradient(outputs, _):
+                ends = frozenset(y for y, _ in outputs)
+            case Tangent(tensor, _):
+                ends = frozenset((tensor,))
+            case _:
+                continue
+        if d.tensor.name != name and name in live(program, ends):
+            return True
+    return False
 
 
 def consumers(program: Program, wanted: Gradient) -> tuple[Def, ...]:
@@ -149,7 +147,7 @@ def gradient(
         if isinstance(user.value, (Gradient, Tangent)):
             raise ledger.refuse("gradient/order", f"{name} is itself a derivative that has not been written out yet")
         if name in invariants:
-            Invariance(equality, program, user, wanted).show(dict(invariants[name]))
+            Invariance(Equality(ledger), program, user, wanted).show(dict(invariants[name]))
             continue
         cotangent = Gradient(wanted.outputs, name)
         found = next((x.tensor.name for x in program.defs if x.value == cotangent), None)
@@ -393,6 +391,6 @@ def _instead(term: Term, name: str, other: str) -> Term:
 
 
 __all__ = [
-    "Invariance", "Invariants", "consumers", "gradient", "held", "leaves", "live", "primed", "shares", "smooth", "summands",
-    "tangent",
+    "Invariance", "Invariants", "consumers", "gradient", "held", "leaves", "live", "primed", "shares", "summands", "tangent",
+    "watched",
 ]  # fmt: skip
