@@ -219,7 +219,7 @@ def dual(equality: Equality, value: Term) -> None:
             for condition in reversed(part.conditions):
                 share = Op("select", (condition, share, REAL_ZERO))
             backward = share if backward == REAL_ZERO else Op("add", (backward, share))
-        _agree(equality, forward, backward, (*slopes, *slopes.values()))
+        _agree(equality, forward, backward, (term, *slopes, *slopes.values()))
         for atom in tuple(slopes):
             if isinstance(atom, Fold):
                 if atom.monoid not in (ADD, MAX, MIN):
@@ -230,13 +230,14 @@ def dual(equality: Equality, value: Term) -> None:
     layer(value)
 
 
-def _agree(equality: Equality, forward: Term, backward: Term, atoms: tuple[Term, ...]) -> None:
+def _agree(equality: Equality, forward: Term, backward: Term, finite: tuple[Term, ...]) -> None:
+    """Where what is read, its slopes and the value itself are finite: at rsqrt(0) nothing is claimed."""
     ledger = equality.ledger
     if alpha(canonical(forward)) == alpha(canonical(backward)):
         ledger.record("gradient/dual", "structure", show(forward))
         return
-    encoder, facts = equality.problem(Scope(()), (forward, backward))
-    facts += [encoder.encode(atom).finite for atom in atoms]
+    encoder, facts = equality.problem(Scope(ledger.base), (forward, backward, finite[0]))
+    facts += [encoder.encode(term).finite for term in finite]
     claim = same(encoder.encode(forward), encoder.encode(backward))
     text = f"{show(forward)}  =  {show(backward)}"
     ledger.valid("gradient/dual", encoder, facts, claim, text, (forward, backward))

@@ -246,12 +246,16 @@ def _rounding(label: str, term: Callable[..., Term], x: Any) -> Any:
 
 
 def logaddexp(x: Any, y: Any) -> Any:
-    """log(exp x + exp y) = max + log1p(exp(-|x - y|)); where x = y, x + log 2 (also for two infinities)."""
+    """log(exp x + exp y) = max + log1p(exp(-|x - y|)); where x = y, max + log 2 (also for two infinities).
+
+    max, because at a tie it gives both of them half of the slope.
+    """
 
     def term(a: Term, b: Term) -> Term:
         spread = Op("neg", (Op("abs", (Op("sub", (a, b)),)),))
-        apart = Op("add", (Op("max", (a, b)), Op("log1p", (Op("exp", (spread,)),))))
-        return Op("select", (Op("eq", (a, b)), Op("add", (a, real(math.log(2.0)))), apart))
+        larger = Op("max", (a, b))
+        apart = Op("add", (larger, Op("log1p", (Op("exp", (spread,)),))))
+        return Op("select", (Op("eq", (a, b)), Op("add", (larger, real(math.log(2.0)))), apart))
 
     return elementwise("logaddexp", "real", term, (x, y))
 
