@@ -168,7 +168,8 @@ def square(x: Any) -> Any:
 def sign(x: Any) -> Any:
     def term(a: Term) -> Term:
         one, zero = (REAL_ONE, REAL_ZERO) if sort_of(a) == "real" else (ONE, ZERO)
-        negative = Op("select", (Op("lt", (a, zero)), Op("neg", (one,)), a))  # what is left is 0 or nan
+        left = Op("mul", (a, zero))  # 0 or nan, and of slope 0
+        negative = Op("select", (Op("lt", (a, zero)), Op("neg", (one,)), left))
         return Op("select", (Op("lt", (zero, a)), one, negative))
 
     return elementwise("sign", "number", term, (x,))
