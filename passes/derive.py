@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tang_verified.passes.fuse import drop_unused, inline
-from tang_verified.passes.gradient import write_out
-from tang_verified.passes.policy import materialised, repeated
+from tang_verified.passes.gradient import remember, write_out
+from tang_verified.passes.policy import materialised, repeated, statistics
+from tang_verified.passes.recall import recall, remains
 from tang_verified.passes.rename import rename
 from tang_verified.passes.rule import Derivation
 from tang_verified.passes.scratch import Scratch
@@ -21,6 +22,7 @@ from tang_verified.passes.simplify import Simplifier
 from tang_verified.passes.tuple import pair
 from tang_verified.proofs.steps import Step
 from tang_verified.semantics.program import Program
+from tang_verified.semantics.terms import mentions
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,35 @@ class Derived:
     program: Program
     steps: tuple[Step, ...]
     notes: tuple[str, ...]
+
+
+def _normal(derivation: Derivation, simplifier: Simplifier, name: str, kept: frozenset[str]) -> None:
+    inline(derivation, name, kept)
+    rename(derivation, name)
+    simplifier.simplify(name)
+    rename(derivation, name)
+
+
+def _with_statistics(
+    derivation: Derivation, simplifier: Simplifier, name: str, kept: frozenset[str], own: frozenset[str]
+) -> bool:  # fmt: skip
+    """Simplify a definition with the kept row statistics that it reads written in, as more is known of them so, then recall
+    them. Whether all could be recalled; if not, nothing is done."""
+    written = statistics(derivation.program, name, kept) - own
+    if not written:
+        return False
+    before, count = derivation.program, len(derivation.steps)
+    _normal(derivation, simplifier, name, kept - own - written)
+    recall(derivation, name, [d.tensor.name for d in before.defs if d.tensor.name in written])
+    rename(derivation, name)
+    value = derivation.value(name)
+    for other in written:
+        d = derivation.program.definition(other)
+        if remains(value, d.value, d.axes):
+            derivation.program = before
+            del derivation.steps[count:]
+            return False
+    return True
 
 
 def derive(program: Program, plain: Callable[[str], bool] = lambda name: False) -> Derived:
@@ -42,14 +73,12 @@ def derive(program: Program, plain: Callable[[str], bool] = lambda name: False) 
     simplifier = Simplifier(derivation)
     for d in program.defs:
         name = d.tensor.name
-        inline(derivation, name, kept - again.get(name, frozenset()))
-        rename(derivation, name)
-        simplifier.simplify(name)
-        rename(derivation, name)
+        own = again.get(name, frozenset())
+        if not _with_statistics(derivation, simplifier, name, kept, own):
+            _normal(derivation, simplifier, name, kept - own)
         if plain(name):
             pair(derivation, name)
-        if name in kept and name not in program.outputs:  # those that read it may then take it for finite
-            value = derivation.value(name)
-            derivation.take(Step("finite", name, (), value, value, "finite"))
+        if name in kept and any(name in mentions(x.value) for x in program.defs):  # those that read it may then rely on it
+            remember(derivation, name)
     drop_unused(derivation)
     return Derived(derivation.program, tuple(derivation.steps), tuple(str(note) for note in derivation.notes))
