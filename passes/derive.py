@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tang_verified.passes.fuse import drop_unused, inline
-from tang_verified.passes.gradient import remember, write_out
+from tang_verified.passes.gradient import fresh, remember, write_out
+from tang_verified.passes.log_sum import centre, log_sum, logarithm
 from tang_verified.passes.policy import materialised, repeated, statistics
 from tang_verified.passes.recall import recall, remains
 from tang_verified.passes.rename import rename
@@ -21,8 +22,8 @@ from tang_verified.passes.scratch import Scratch
 from tang_verified.passes.simplify import Simplifier
 from tang_verified.passes.tuple import pair
 from tang_verified.proofs.steps import Step
-from tang_verified.semantics.program import Program
-from tang_verified.semantics.terms import mentions
+from tang_verified.semantics.program import Def, Program, Tensor
+from tang_verified.semantics.terms import Op, mentions
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,9 @@ def _with_statistics(
         return False
     before, count = derivation.program, len(derivation.steps)
     _normal(derivation, simplifier, name, kept - own - written)
-    recall(derivation, name, [d.tensor.name for d in before.defs if d.tensor.name in written])
+    Simplifier(derivation, (log_sum,)).simplify(name)
+    logarithms = [d.tensor.name for d in before.defs if _is_logarithm(d)]
+    recall(derivation, name, [*logarithms, *(d.tensor.name for d in before.defs if d.tensor.name in written)])
     rename(derivation, name)
     value = derivation.value(name)
     for other in written:
@@ -61,6 +64,27 @@ def _with_statistics(
             del derivation.steps[count:]
             return False
     return True
+
+
+def _add_logarithm(derivation: Derivation, name: str) -> str | None:
+    """M + log Σ_j exp(u_j − M) beside such a sum, for those that need M and the sum; its name."""
+    d = derivation.program.definition(name)
+    top = centre(d.value)
+    following = derivation.program.defs[derivation.program.defs.index(d) + 1 :]
+    if top is None or not following:
+        return None
+    new = fresh(derivation.program, f"{name}_log")
+    added = Def(Tensor(new, d.tensor.dtype, d.tensor.shape), d.axes, logarithm(d.value, top))
+    taken = derivation.take(Step("define", following[0].tensor.name, (), None, None, "log-sum", added))
+    return new if taken else None
+
+
+def _is_logarithm(d: Def) -> bool:
+    match d.value:
+        case Op("add", (top, Op("log", (total,)))):
+            return centre(total) == top
+        case _:
+            return False
 
 
 def derive(program: Program, plain: Callable[[str], bool] = lambda name: False) -> Derived:
@@ -80,5 +104,7 @@ def derive(program: Program, plain: Callable[[str], bool] = lambda name: False) 
             pair(derivation, name)
         if name in kept and any(name in mentions(x.value) for x in program.defs):  # those that read it may then rely on it
             remember(derivation, name)
+            if name not in program.outputs and (new := _add_logarithm(derivation, name)) is not None:
+                kept |= {new}
     drop_unused(derivation)
     return Derived(derivation.program, tuple(derivation.steps), tuple(str(note) for note in derivation.notes))
