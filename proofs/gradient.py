@@ -30,7 +30,7 @@ from tang_verified.semantics.derivative import (
     slope,
     times,
 )  # fmt: skip
-from tang_verified.semantics.meaning import same
+from tang_verified.semantics.meaning import FINITE, same
 from tang_verified.semantics.program import SORTS, Def, Program, check_read
 from tang_verified.semantics.terms import (
     ADD,
@@ -73,6 +73,9 @@ def held(program: Program) -> frozenset[str]:
             case Tangent(_, along):
                 out |= {x for x, _ in along}
     return frozenset(out)
+
+
+# -- the program around ---------------------------------------------------------------------------------------------
 
 
 def live(program: Program, names: frozenset[str]) -> frozenset[str]:
@@ -298,13 +301,14 @@ class Invariance:
     def show(self, witness: dict[str, tuple[Term, ...]]) -> None:
         """Discharge; see the module's docstring."""
         between = self._between(frozenset(witness))
-        before, kinds = self.ledger.finite, self.ledger.kinds
-        self.ledger.finite, self.ledger.kinds = before | {self.name, self.other}, {}  # what is found of folds here, too
+        before, kinds = self.ledger.never, self.ledger.kinds
+        self.ledger.never = {**before, self.name: FINITE, self.other: FINITE}
+        self.ledger.kinds = {}  # what is found of folds here holds here
         try:
             for g, changed in witness.items():
                 self._same(self.program.definition(g), changed, between)
         finally:
-            self.ledger.finite, self.ledger.kinds = before, kinds
+            self.ledger.never, self.ledger.kinds = before, kinds
 
     def _between(self, ends: frozenset[str]) -> frozenset[str]:
         """The definitions on the paths from this one to the ends; refused if a path misses them."""
@@ -392,6 +396,16 @@ def _instead(term: Term, name: str, other: str) -> Term:
 
 
 __all__ = [
-    "Invariance", "Invariants", "consumers", "gradient", "held", "leaves", "live", "primed", "shares", "summands", "tangent",
+    "Invariance",
+    "Invariants",
+    "consumers",
+    "gradient",
+    "held",
+    "leaves",
+    "live",
+    "primed",
+    "shares",
+    "summands",
+    "tangent",
     "watched",
 ]  # fmt: skip

@@ -43,19 +43,14 @@ from tang_verified.semantics.terms import (
     Sym,
     Term,
     Var,
-    children,
     combine,
     fill,
     free_vars,
-    reads,
     rename_apart,
     sort_of,
     substitute,
 )  # fmt: skip
 
-SMOOTH = frozenset(
-    "add sub sub0 mul div neg exp expm1 sin cos tan tanh sinh cosh atan erf real".split()
-)  # analytic wherever they are finite
 HALF, TWO = Const(Fraction(1, 2)), Const(Fraction(2))
 MINUS = Op("neg", (REAL_ONE,))
 ERF = Const(Fraction(1.1283791670955126))  # 2/√π, rounded to the nearest float64
@@ -314,21 +309,6 @@ def sites(term: Term, taken: frozenset[str] = frozenset()) -> list[Site]:
     return out
 
 
-# -- kinks ----------------------------------------------------------------------------------------------------------
-
-
-def smooth(term: Term) -> bool:
-    """Whether a term has no kink in what it reads, and no pole at which a slope is stated: equal values then mean equal slopes.
-
-    max and |x| share ties, which another way to write the same value may not; log and sqrt have a stated slope at 0.
-    """
-    if sort_of(term) != "real" or (isinstance(term, Fold) and term.monoid != ADD):
-        return not any(read.sort == "real" for read in reads(term))
-    if isinstance(term, Op) and term.name not in ("select", *SMOOTH):
-        return False
-    return all(smooth(part) for part in children(term))
-
-
 # -- transposed -----------------------------------------------------------------------------------------------------
 
 
@@ -360,4 +340,4 @@ def contribution(d: Def, cotangent: str, site: Site, index: tuple[Term, ...]) ->
 
 
 __all__ = ["PARTIALS", "Lifted", "Site", "Weighted", "contribution", "lifted", "partials", "scalar_slope", "scalar_weights",
-           "sites", "slope", "smooth", "times"]  # fmt: skip
+           "sites", "slope", "times"]  # fmt: skip

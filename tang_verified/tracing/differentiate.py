@@ -77,9 +77,7 @@ def vjp(fn: Callable[..., Any], argnums: Argnums | None = None, weights: Sequenc
     """
 
     def pulled(*args: Any, **kwargs: Any) -> Any:
-        count = len(weights)
-        cts = tuple(kwargs.pop(name) for name in weights if name in kwargs) or args[len(args) - count :]
-        args = args if len(args) == len(inspect.signature(fn).parameters) else args[: len(args) - count]
+        cts = tuple(kwargs.pop(name) for name in weights)
         numbers = _numbers(fn, argnums, args)
         tracing, own, varied = _varied(args, kwargs, numbers, "vjp")
         result = fn(*own, **kwargs)
@@ -108,8 +106,7 @@ def jvp(fn: Callable[..., Any], argnums: Argnums | None = None) -> Callable[...,
     names = tuple(f"d_{parameters[number]}" for number in numbers)
 
     def pushed(*args: Any, **kwargs: Any) -> Any:
-        ways = tuple(kwargs.pop(name) for name in names if name in kwargs) or args[len(args) - len(names) :]
-        args = args if len(args) == len(parameters) else args[: len(args) - len(names)]
+        ways = tuple(kwargs.pop(name) for name in names)
         tracing, own, varied = _varied(args, kwargs, numbers, "jvp")
         along = []
         for x, way in zip(varied, ways, strict=True):
@@ -181,7 +178,9 @@ def _like(fn: Callable[..., Any], made: Callable[..., Any], prefix: str, more: t
     def call(*args: Any, **kwargs: Any) -> Any:
         bound = full.bind(*args, **kwargs)
         if tracing_of(list(bound.arguments.values()), prefix) is not None:
-            return made(*args, **kwargs)
+            own = {name: value for name, value in bound.arguments.items() if name not in more}
+            inner = inspect.BoundArguments(signature, own)  # type: ignore[arg-type]
+            return made(*inner.args, **inner.kwargs, **{name: bound.arguments[name] for name in more})
         return _run(call, compiled, bound)
 
     call.__name__ = call.__qualname__ = f"{prefix}_{getattr(fn, '__name__', 'function').strip('<>')}"
