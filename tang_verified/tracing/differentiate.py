@@ -179,7 +179,7 @@ def _like(fn: Callable[..., Any], made: Callable[..., Any], prefix: str, more: t
         bound = full.bind(*args, **kwargs)
         if tracing_of(list(bound.arguments.values()), prefix) is not None:
             own = {name: value for name, value in bound.arguments.items() if name not in more}
-            inner = inspect.BoundArguments(signature, own)  # type: ignore[arg-type]
+            inner = inspect.BoundArguments(signature, own)
             return made(*inner.args, **inner.kwargs, **{name: bound.arguments[name] for name in more})
         return _run(call, compiled, bound)
 
