@@ -169,7 +169,7 @@ def _forms(program: Program, kept: set[str], *, decide: bool) -> dict[str, Term]
         ):
             more = _sources(program, forms, kept, name) - kept
             kept |= more
-            if more and name not in kept:  # something before it is kept instead: what is known of the definitions since has changed
+            if more and name not in kept:  # something before it is kept instead: what is known of those since has changed
                 return _forms(program, kept, decide=True)
     return forms
 
