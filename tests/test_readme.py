@@ -16,8 +16,8 @@ README = (ROOT / "README.md").read_text()
 
 def test_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"```python\n(.*?)```", README, re.S)
-    exec(compile(block, "README.md", "exec"), {})
+    blocks = re.findall(r"```python\n(.*?)```", README, re.S)
+    exec(compile("\n".join(blocks), "README.md", "exec"), {})
     assert "exit code 0" in capsys.readouterr().out
     assert sorted(p.name for p in (tmp_path / "kernels").iterdir()) == ["attention.c", "attention.cert.json"]
 
