@@ -168,7 +168,8 @@ def square(x: Any) -> Any:
 def sign(x: Any) -> Any:
     def term(a: Term) -> Term:
         one, zero = (REAL_ONE, REAL_ZERO) if sort_of(a) == "real" else (ONE, ZERO)
-        negative = Op("select", (Op("lt", (a, zero)), Op("neg", (one,)), a))  # what is left is 0 or nan
+        left = Op("mul", (a, zero))  # 0 or nan, and of slope 0
+        negative = Op("select", (Op("lt", (a, zero)), Op("neg", (one,)), left))
         return Op("select", (Op("lt", (zero, a)), one, negative))
 
     return elementwise("sign", "number", term, (x,))
@@ -246,12 +247,16 @@ def _rounding(label: str, term: Callable[..., Term], x: Any) -> Any:
 
 
 def logaddexp(x: Any, y: Any) -> Any:
-    """log(exp x + exp y) = max + log1p(exp(-|x - y|)); where x = y, x + log 2 (also for two infinities)."""
+    """log(exp x + exp y) = max + log1p(exp(-|x - y|)); where x = y, max + log 2 (also for two infinities).
+
+    max, because at a tie it gives both of them half of the slope.
+    """
 
     def term(a: Term, b: Term) -> Term:
         spread = Op("neg", (Op("abs", (Op("sub", (a, b)),)),))
-        apart = Op("add", (Op("max", (a, b)), Op("log1p", (Op("exp", (spread,)),))))
-        return Op("select", (Op("eq", (a, b)), Op("add", (a, real(math.log(2.0)))), apart))
+        larger = Op("max", (a, b))
+        apart = Op("add", (larger, Op("log1p", (Op("exp", (spread,)),))))
+        return Op("select", (Op("eq", (a, b)), Op("add", (larger, real(math.log(2.0)))), apart))
 
     return elementwise("logaddexp", "real", term, (x, y))
 
