@@ -60,6 +60,9 @@ class Dual:
     """
 
     __slots__ = ("level", "slope", "value")
+    level: int
+    slope: Any
+    value: Any
 
     def __init__(self, value: Any, slope: Any = 0.0, level: int = 0) -> None:
         self.value, self.slope = _number(value), _number(slope)
@@ -95,11 +98,11 @@ class Dual:
 
     @property
     def T(self) -> Any:
-        return np.transpose(self)  # type: ignore[call-overload]
+        return np.transpose(self)
 
     @property
     def mT(self) -> Any:
-        return np.swapaxes(self, -1, -2)  # type: ignore[call-overload]
+        return np.swapaxes(self, -1, -2)
 
     def __repr__(self) -> str:
         return f"Dual({self.value}, {self.slope})"
@@ -127,10 +130,12 @@ class Dual:
         return round(self.value, digits) if digits else round(self.value)
 
     def __floor__(self) -> int:
-        return math.floor(self.value)
+        whole: int = math.floor(self.value)
+        return whole
 
     def __ceil__(self) -> int:
-        return math.ceil(self.value)
+        whole: int = math.ceil(self.value)
+        return whole
 
     def __len__(self) -> int:
         if not self.shape:
@@ -289,7 +294,8 @@ def _general(name: str, active: tuple[bool, ...], values: list[Any], slopes: lis
         value, *partials = differentiated(name, active, "nested")(*values)
     else:
         with np.errstate(all="ignore"):
-            value, *partials = differentiated(name, active, "array")(*(np.asarray(x) if isinstance(x, list) else x for x in values))
+            arrays = (np.asarray(x) if isinstance(x, list) else x for x in values)
+            value, *partials = differentiated(name, active, "array")(*arrays)
     ndim, total = np.ndim(value), None
     with np.errstate(all="ignore"):
         own = [np.ndim(x) for x, on in zip(values, active, strict=True) if on]

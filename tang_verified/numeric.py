@@ -47,10 +47,13 @@ def _finite(function: Callable[[float], float]) -> Callable[[float], float]:
 
 
 # How Python spells an operation on floats: an operator, or a function.
-SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "and": "and", "or": "or"}
+SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "and": "and", "or": "or",
+}  # fmt: skip
 FLOATS: dict[str, Callable[..., Any]] = {
     **{name: getattr(math, name) for name in (
-        "exp", "log", "log1p", "expm1", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos", "atan", "erf", "pow",
+        "exp", "log", "log1p", "expm1", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos", "atan", "erf",
+        "pow",
     )},
     "abs": abs, "max": _greater, "min": _smaller, "div0": _div0, "sub0": _sub0, "rsqrt": lambda a: 1.0 / math.sqrt(a),
     "floor": _finite(math.floor), "ceil": _finite(math.ceil), "round": _finite(round), "real": float,
@@ -82,6 +85,11 @@ def body(name: str, count: int) -> tuple[Term, tuple[Sym, ...]]:
     return FUNCTIONS[name](*(Scalar(symbol, "float64", None) for symbol in symbols)).term, symbols
 
 
+def slope_in(term: Term, symbol: Sym) -> Term:
+    """The slope of a scalar term as one placeholder moves at the rate 1."""
+    return scalar_slope(term, lambda part: REAL_ONE if part == symbol else REAL_ZERO)
+
+
 @cache
 def differentiated(name: str, active: tuple[bool, ...], kind: Kind) -> Callable[..., Any]:
     """(value, partial in the first active argument, …) of an operation, as a function of all its arguments."""
@@ -89,7 +97,7 @@ def differentiated(name: str, active: tuple[bool, ...], kind: Kind) -> Callable[
     terms = [term]
     for symbol, on in zip(symbols, active, strict=True):
         if on:
-            terms.append(scalar_slope(term, lambda part, own=symbol: REAL_ONE if part == own else REAL_ZERO))
+            terms.append(slope_in(term, symbol))
     return function(terms, [symbol.name for symbol in symbols], kind)
 
 
@@ -149,7 +157,5 @@ class _Writer:
 
 
 def _constant(value: int | bool | Fraction | str) -> str:
-    if isinstance(value, Fraction):
-        value = float(value)
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) else repr(float(value) if isinstance(value, Fraction) else value)
     return f"({text})" if text.startswith("-") else text
