@@ -1,0 +1,294 @@
+"""A scalar term  ->  cheaper terms that may be equal: proposals, each of which the checker proves or refuses.
+
+    2·x·y + y·x                ->  3·x·y              like terms, as polynomials with rational coefficients
+    x·y + x·z                  ->  x·(y + z)          what most terms have in common, outside
+    x·y / y, x / x             ->  x, 1               where y, x ≠ 0 is known; refused elsewhere
+    exp(a)·exp(b), 1 / exp(a)  ->  exp(a + b), exp(−a)
+    log(exp(a)·y)              ->  a + log(y)
+    exp(a + log(y))            ->  exp(a)·y           where y > 0
+    sqrt(x·x), sqrt(exp(a))    ->  |x|, exp(a / 2)
+    sqrt(a)·sqrt(a), |a|·|a|   ->  a, a·a             the first where a ≥ 0
+    (c ? a : b)                ->  a, b, max(a, b), min(a, b)
+    max(a, b), min(a, b), |a|  ->  one of them; a, −a
+
+Over the reals, at finite values of the variables. Nothing is claimed here: x·0 -> 0 is proposed for every x, and taken where
+x is proved to be finite. A proposal is tried only where it costs less, so that rewriting ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TypeAlias
+
+from tang_verified.passes.laws import normal
+from tang_verified.passes.rule import Derivation
+from tang_verified.semantics.show import show
+from tang_verified.semantics.terms import REAL_ONE, REAL_ZERO, Const, Op, Term, children, sort_of
+
+Monomial: TypeAlias = tuple[tuple[Term, int], ...]  # (factor, power), by the factors' spelling; a power may be negative
+Polynomial: TypeAlias = dict[Monomial, Fraction]
+
+LIMIT = 64  # a product of more terms is left as it is
+PRICES = {"add": 1.0, "sub": 1.0, "mul": 1.0, "neg": 0.5, "abs": 0.5, "max": 1.0, "min": 1.0, "div": 3.0, "div0": 3.5,
+          "sub0": 1.5, "select": 1.5, "sqrt": 4.0, "rsqrt": 4.0}  # fmt: skip
+
+
+def cost(term: Term) -> float:
+    """What a term costs to compute and to read; variables above constants, so that 2·x is less than x + x."""
+    if isinstance(term, Const):
+        return 0.1
+    own = PRICES.get(term.name, 8.0 if sort_of(term) == "real" else 1.0) if isinstance(term, Op) else 0.2
+    return own + sum(map(cost, children(term)))
+
+
+def simplify(derivation: Derivation, tensor: str, path: tuple[int, ...] = ()) -> None:
+    """Bring the term at a path to what costs least by steps that are proved, its parts first."""
+    while True:
+        for number in range(len(children(derivation.value(tensor, path)))):
+            simplify(derivation, tensor, (*path, number))
+        before = derivation.value(tensor, path)
+        if sort_of(before) != "real":
+            return
+        better = {after: note for after, note in proposals(before) if cost(after) < cost(before) - 1e-9}
+        tries = sorted(better, key=lambda after: (cost(after), show(after)))
+        if not any(derivation.rewrite("pointwise", tensor, path, after, better[after]) for after in tries):
+            return
+
+
+def proposals(term: Term) -> Iterator[tuple[Term, str]]:
+    """Terms that may be equal, and the idea of each."""
+    if not isinstance(term, Op):
+        return
+    yield normal(term), "laws"
+    found = polynomial(term)
+    yield built(found), "like terms"
+    yield factored(found), "common factors"
+    match term:
+        case Op("log", (a,)):
+            yield from ((after, "logarithm of a product") for after in _log(polynomial(a)))
+        case Op("exp", (a,)):
+            yield from ((after, "exponential of a logarithm") for after in _exp(polynomial(a)))
+        case Op("sqrt", (a,)):
+            yield from ((after, "root of a square") for after in _sqrt(polynomial(a)))
+        case Op("abs", (a,)):
+            yield a, "absolute value"
+            yield built(polynomial(Op("neg", (a,)))), "absolute value"
+            yield Op("abs", (built(polynomial(Op("neg", (a,)))),)), "absolute value"
+        case Op("max" | "min", (a, b)):
+            yield from ((after, "the greater or the less") for after in (a, b))
+        case Op("select", (Op("lt" | "le", (x, y)), a, b)) if sort_of(x) == "real":
+            yield from ((after, "a branch") for after in (a, b))
+            yield from ((Op(name, (a, b)), "the greater or the less") for name in ("max", "min"))
+            yield from ((Op("abs", (part,)), "absolute value") for part in (a, b))
+        case Op("select", (_, a, b)):
+            yield from ((after, "a branch") for after in (a, b))
+        case Op("div0", (a, b)):
+            yield Op("div", (a, b)), "no division by 0"
+        case Op("sub0", (a, b)):
+            yield Op("sub", (a, b)), "no infinities"
+
+
+# -- polynomials ----------------------------------------------------------------------------------------------------
+
+
+def polynomial(term: Term) -> Polynomial:
+    """A term as Σ coefficient · Π factor^power; what is no sum, product or quotient is a factor."""
+    match term:
+        case Const(value) if isinstance(value, Fraction):
+            return {(): value} if value else {}
+        case Op("add" | "sub" as name, (a, b)):
+            return _plus(polynomial(a), polynomial(b), Fraction(1 if name == "add" else -1))
+        case Op("neg", (a,)):
+            return _plus({}, polynomial(a), Fraction(-1))
+        case Op("mul", (a, b)):
+            return _times(polynomial(a), polynomial(b), term)
+        case Op("div", (a, b)):
+            return _quotient(polynomial(a), polynomial(b), term)
+        case Op("exp", (a,)):
+            return {_monomial({Op("exp", (built(polynomial(a)),)): 1}): Fraction(1)}
+        case _:
+            return {((term, 1),): Fraction(1)}
+
+
+def _plus(a: Polynomial, b: Polynomial, sign: Fraction) -> Polynomial:
+    out = dict(a)
+    for monomial, coefficient in b.items():
+        out[monomial] = out.get(monomial, Fraction(0)) + sign * coefficient
+    return {monomial: coefficient for monomial, coefficient in out.items() if coefficient}
+
+
+def _times(a: Polynomial, b: Polynomial, whole: Term) -> Polynomial:
+    if len(a) * len(b) > LIMIT:
+        return {((whole, 1),): Fraction(1)}
+    out: Polynomial = {}
+    for left, x in a.items():
+        for right, y in b.items():
+            powers = dict(left)
+            for factor, power in right:
+                powers[factor] = powers.get(factor, 0) + power
+            out = _plus(out, _squares(powers), x * y)
+    return out
+
+
+def _quotient(a: Polynomial, b: Polynomial, whole: Term) -> Polynomial:
+    if not b:
+        return {((whole, 1),): Fraction(1)}
+    if a and a.keys() == b.keys() and len({a[m] / b[m] for m in a}) == 1:
+        return {(): next(a[m] / b[m] for m in a)}
+    if len(b) == 1:
+        ((monomial, coefficient),) = b.items()
+        inverse: Polynomial = {tuple((factor, -power) for factor, power in monomial): 1 / coefficient}
+    else:
+        inverse = {((built(b), -1),): Fraction(1)}
+    return _times(a, inverse, whole)
+
+
+def _squares(powers: dict[Term, int]) -> Polynomial:
+    """Π factor^power, where squares of roots and of absolute values are written out."""
+    rest: dict[Term, int] = {}
+    more: Polynomial = {(): Fraction(1)}
+    for factor, power in powers.items():
+        if isinstance(factor, Op) and factor.name in ("sqrt", "abs") and power >= 2:
+            a = polynomial(factor.args[0])
+            for _ in range((power // 2) * (1 if factor.name == "sqrt" else 2)):
+                more = _times(more, a, factor)
+            power %= 2
+        rest[factor] = rest.get(factor, 0) + power
+    out = {_monomial(rest): Fraction(1)}
+    return out if more == {(): Fraction(1)} else _times(out, more, REAL_ONE)
+
+
+def _monomial(powers: dict[Term, int]) -> Monomial:
+    """In one order; the exponentials in it as one."""
+    exponent: Polynomial = {}
+    rest: dict[Term, int] = {}
+    for factor, power in powers.items():
+        if isinstance(factor, Op) and factor.name == "exp":
+            exponent = _plus(exponent, polynomial(factor.args[0]), Fraction(power))
+        elif power:
+            rest[factor] = power
+    if exponent:
+        rest[Op("exp", (built(exponent),))] = 1
+    return tuple(sorted(rest.items(), key=lambda item: show(item[0])))
+
+
+def built(terms: Polynomial) -> Term:
+    """The sum written out, the highest powers first."""
+    order = sorted(terms, key=lambda m: (-sum(abs(power) for _, power in m), [show(factor) for factor, _ in m]))
+    order = [m for m in order if terms[m] > 0] + [m for m in order if terms[m] < 0]
+    out: Term | None = None
+    for monomial in order:
+        coefficient = terms[monomial]
+        if out is None:
+            out = _product(monomial, coefficient)
+        elif coefficient < 0:
+            out = Op("sub", (out, _product(monomial, -coefficient)))
+        else:
+            out = Op("add", (out, _product(monomial, coefficient)))
+    return REAL_ZERO if out is None else out
+
+
+def _product(monomial: Monomial, coefficient: Fraction) -> Term:
+    above = [factor for factor, power in monomial for _ in range(power)]
+    below = [factor for factor, power in monomial for _ in range(-power)]
+    if coefficient.denominator & (coefficient.denominator - 1):  # no power of two: as a constant it would be rounded
+        below.insert(0, Const(Fraction(coefficient.denominator)))
+        coefficient = Fraction(coefficient.numerator)
+    if coefficient == -1 and above:
+        top: Term = Op("neg", (_row(above),))
+    elif coefficient == 1 and above:
+        top = _row(above)
+    else:
+        top = _row([Const(coefficient), *above])
+    return Op("div", (top, _row(below))) if below else top
+
+
+def _row(factors: list[Term]) -> Term:
+    out = factors[0]
+    for factor in factors[1:]:
+        out = Op("mul", (out, factor))
+    return out
+
+
+def factored(terms: Polynomial) -> Term:
+    """The sum with the factor that most of its terms share taken out, and so on within (Horner's form, for one variable)."""
+    counts: dict[tuple[Term, int], int] = {}
+    for monomial in terms:
+        for factor, power in monomial:
+            sign = 1 if power > 0 else -1
+            counts[factor, sign] = counts.get((factor, sign), 0) + 1
+    shared = [(count, show(factor), factor, sign) for (factor, sign), count in counts.items() if count > 1]
+    if not shared:
+        return built(terms)
+    _, _, factor, sign = min(shared, key=lambda item: (-item[0], item[1]))
+    inside: Polynomial = {}
+    outside: Polynomial = {}
+    for monomial, coefficient in terms.items():
+        powers = dict(monomial)
+        if powers.get(factor, 0) * sign > 0:
+            powers[factor] -= sign
+            kept = tuple((f, p) for f, p in monomial if f != factor)
+            left = tuple(sorted((*kept, (factor, powers[factor])), key=lambda i: show(i[0]))) if powers[factor] else kept
+            inside[left] = coefficient
+        else:
+            outside[monomial] = coefficient
+    inner = factored(inside)
+    part: Term = Op("mul" if sign > 0 else "div", (inner, factor) if sign < 0 or inner != REAL_ONE else (factor, inner))
+    if not outside:
+        return part
+    if all(coefficient < 0 for coefficient in outside.values()):
+        return Op("sub", (part, factored(_plus({}, outside, Fraction(-1)))))
+    return Op("add", (part, factored(outside)))
+
+
+# -- functions ------------------------------------------------------------------------------------------------------
+
+
+def _log(a: Polynomial) -> Iterator[Term]:
+    """log(c·exp(s)·m)  ->  s + log(c·m)."""
+    if len(a) != 1:
+        return
+    ((monomial, coefficient),) = a.items()
+    for factor, power in monomial:
+        if isinstance(factor, Op) and factor.name == "exp" and power == 1:
+            rest = tuple(item for item in monomial if item[0] != factor)
+            exponent = factor.args[0]
+            alone = not rest and coefficient == 1
+            yield exponent if alone else Op("add", (exponent, Op("log", (_product(rest, coefficient),))))
+
+
+def _exp(a: Polynomial) -> Iterator[Term]:
+    """exp(r + k·log(y))  ->  exp(r)·y^k, for whole k."""
+    powers: dict[Term, int] = {}
+    rest: Polynomial = {}
+    for monomial, coefficient in a.items():
+        match monomial:
+            case ((Op("log", (y,)), 1),) if coefficient.denominator == 1 and abs(coefficient) <= 8:
+                powers[y] = powers.get(y, 0) + int(coefficient)
+            case _:
+                rest[monomial] = coefficient
+    if powers:
+        if rest:
+            powers[Op("exp", (built(rest),))] = 1
+        yield _product(_monomial(powers), Fraction(1))
+
+
+def _sqrt(a: Polynomial) -> Iterator[Term]:
+    """√(c²·m²)  ->  |c·m|,  √exp(s)  ->  exp(s/2)."""
+    if len(a) != 1:
+        return
+    ((monomial, coefficient),) = a.items()
+    match monomial:
+        case ((Op("exp", (s,)), 1),) if coefficient == 1:
+            yield Op("exp", (built(_times(polynomial(s), {(): Fraction(1, 2)}, s)),))
+    root = Fraction(_whole_root(coefficient.numerator), _whole_root(coefficient.denominator))
+    if root * root == coefficient and all(power % 2 == 0 for _, power in monomial):
+        inner = _product(tuple((factor, power // 2) for factor, power in monomial), root)
+        yield inner
+        yield Op("abs", (inner,))
+
+
+def _whole_root(n: int) -> int:
+    root = round(max(n, 0) ** 0.5)
+    return root if root * root == n else max(n, 1)
