@@ -12,7 +12,7 @@
     max(a, b), min(a, b), |a|  ->  one of them; a, −a
 
 Over the reals, at finite values of the variables. Nothing is claimed here: x·0 -> 0 is proposed for every x, and taken where
-x is proved to be finite. A proposal is tried only where it costs less, so that rewriting ends.
+x is proved to be finite. A proposal is tried only where the whole then costs less, so that rewriting ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TypeAlias
 from tang_verified.passes.laws import normal
 from tang_verified.passes.rule import Derivation
 from tang_verified.semantics.show import show
-from tang_verified.semantics.terms import REAL_ONE, REAL_ZERO, Const, Op, Term, children, sort_of
+from tang_verified.semantics.terms import REAL_ONE, REAL_ZERO, Const, Op, Term, children, put_path, sort_of
 
 Monomial: TypeAlias = tuple[tuple[Term, int], ...]  # (factor, power), by the factors' spelling; a power may be negative
 Polynomial: TypeAlias = dict[Monomial, Fraction]
@@ -34,12 +34,31 @@ PRICES = {"add": 1.0, "sub": 1.0, "mul": 1.0, "neg": 0.5, "abs": 0.5, "max": 1.0
           "sub0": 1.5, "select": 1.5, "sqrt": 4.0, "rsqrt": 4.0}  # fmt: skip
 
 
-def cost(term: Term) -> float:
-    """What a term costs to compute and to read; variables above constants, so that 2·x is less than x + x."""
-    if isinstance(term, Const):
-        return 0.1
-    own = PRICES.get(term.name, 8.0 if sort_of(term) == "real" else 1.0) if isinstance(term, Op) else 0.2
-    return own + sum(map(cost, children(term)))
+def cost(term: Term) -> tuple[float, int]:
+    """What a term costs to compute, equal parts once, and to read; then its length. All prices are binary fractions, so that sums are exact."""
+    return 4 * _price(term, set()) + _price(term, None), _length(term)
+
+
+def _price(term: Term, seen: set[Term] | None) -> float:
+    """The sum over all operations; given `seen`, over those that differ."""
+    if seen is not None:
+        if term in seen:
+            return 0.0
+        seen.add(term)
+    match term:
+        case Const(value):
+            return 0.125 if isinstance(value, Fraction) and value < 0 else 0.0  # x + −6 costs more than x − 6
+        case Op("add", (a, b)) if a == b:
+            return 1.25 + _price(a, seen)  # than 2·x
+        case Op(name, args):
+            own = PRICES.get(name, 8.0 if sort_of(term) == "real" else 1.0)
+            return own + sum(_price(part, seen) for part in args)
+        case _:
+            return 0.25
+
+
+def _length(term: Term) -> int:
+    return 1 + sum(map(_length, children(term)))
 
 
 def simplify(derivation: Derivation, tensor: str, path: tuple[int, ...] = ()) -> None:
@@ -50,8 +69,14 @@ def simplify(derivation: Derivation, tensor: str, path: tuple[int, ...] = ()) ->
         before = derivation.value(tensor, path)
         if sort_of(before) != "real":
             return
-        better = {after: note for after, note in proposals(before) if cost(after) < cost(before) - 1e-9}
-        tries = sorted(better, key=lambda after: (cost(after), show(after)))
+        whole = derivation.value(tensor)
+        better: dict[Term, str] = {}
+        prices: dict[Term, tuple[float, int]] = {}
+        for after, note in proposals(before):
+            price = cost(put_path(whole, path, after))
+            if after not in better and price < cost(whole):
+                better[after], prices[after] = note, price
+        tries = sorted(better, key=lambda after: (prices[after], show(after)))
         if not any(derivation.rewrite("pointwise", tensor, path, after, better[after]) for after in tries):
             return
 
@@ -77,7 +102,7 @@ def proposals(term: Term) -> Iterator[tuple[Term, str]]:
             yield Op("abs", (built(polynomial(Op("neg", (a,)))),)), "absolute value"
         case Op("max" | "min", (a, b)):
             yield from ((after, "the greater or the less") for after in (a, b))
-        case Op("select", (Op("lt" | "le", (x, y)), a, b)) if sort_of(x) == "real":
+        case Op("select", (Op("lt" | "le", (x, _)), a, b)) if sort_of(x) == "real":
             yield from ((after, "a branch") for after in (a, b))
             yield from ((Op(name, (a, b)), "the greater or the less") for name in ("max", "min"))
             yield from ((Op("abs", (part,)), "absolute value") for part in (a, b))
@@ -103,8 +128,12 @@ def polynomial(term: Term) -> Polynomial:
             return _plus({}, polynomial(a), Fraction(-1))
         case Op("mul", (a, b)):
             return _times(polynomial(a), polynomial(b), term)
+        case Op("div", (a, Op("mul", (b, c)))):  # one after the other, so that the divisor stays a product
+            return _quotient(_quotient(polynomial(a), polynomial(b), term), polynomial(c), term)
         case Op("div", (a, b)):
             return _quotient(polynomial(a), polynomial(b), term)
+        case Op("div0", (a, b)) if a != REAL_ONE:
+            return _times(polynomial(a), {((Op("div0", (REAL_ONE, b)), 1),): Fraction(1)}, term)
         case Op("exp", (a,)):
             return {_monomial({Op("exp", (built(polynomial(a)),)): 1}): Fraction(1)}
         case _:
@@ -136,12 +165,39 @@ def _quotient(a: Polynomial, b: Polynomial, whole: Term) -> Polynomial:
         return {((whole, 1),): Fraction(1)}
     if a and a.keys() == b.keys() and len({a[m] / b[m] for m in a}) == 1:
         return {(): next(a[m] / b[m] for m in a)}
+    exact = _divided(a, b)
+    if exact is not None:
+        return exact
     if len(b) == 1:
         ((monomial, coefficient),) = b.items()
         inverse: Polynomial = {tuple((factor, -power) for factor, power in monomial): 1 / coefficient}
     else:
         inverse = {((built(b), -1),): Fraction(1)}
     return _times(a, inverse, whole)
+
+
+def _divided(a: Polynomial, b: Polynomial) -> Polynomial | None:
+    """a / b where b, a sum, divides a; by leading terms, in the order of the factors' spelling."""
+    if len(b) == 1 or len(a) > LIMIT or any(power < 0 for m in (*a, *b) for _, power in m):
+        return None
+    names = sorted({factor for m in (*a, *b) for factor, _ in m}, key=show)
+
+    def leading(terms: Polynomial) -> Monomial:
+        return max(terms, key=lambda m: [dict(m).get(name, 0) for name in names])
+
+    first, out, rest = leading(b), dict[Monomial, Fraction](), dict(a)
+    for _ in range(LIMIT):
+        if not rest:
+            return out
+        top = leading(rest)
+        powers = dict(top)
+        for factor, power in first:
+            powers[factor] = powers.get(factor, 0) - power
+        if any(power < 0 for power in powers.values()):
+            return None
+        piece = {tuple(sorted(((f, p) for f, p in powers.items() if p), key=lambda i: show(i[0]))): rest[top] / b[first]}
+        out, rest = _plus(out, piece, Fraction(1)), _plus(rest, _times(piece, b, REAL_ONE), Fraction(-1))
+    return None
 
 
 def _squares(powers: dict[Term, int]) -> Polynomial:
@@ -190,6 +246,10 @@ def built(terms: Polynomial) -> Term:
 
 
 def _product(monomial: Monomial, coefficient: Fraction) -> Term:
+    zeros = [factor for factor, power in monomial if power == 1 and isinstance(factor, Op) and factor.name == "div0"]
+    if zeros and children(zeros[0])[0] == REAL_ONE and (len(monomial) > 1 or coefficient != 1):
+        rest = tuple(item for item in monomial if item[0] != zeros[0])
+        return Op("div0", (_product(rest, coefficient), children(zeros[0])[1]))
     above = [factor for factor, power in monomial for _ in range(power)]
     below = [factor for factor, power in monomial for _ in range(-power)]
     if coefficient.denominator & (coefficient.denominator - 1):  # no power of two: as a constant it would be rounded

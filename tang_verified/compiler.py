@@ -176,7 +176,7 @@ def derive_and_certify(
     program: Program, timings: Timings, *, schedule: Mapping[str, Any] | None = None, backend: str = "c",
     first: tuple[Step, ...] = (),
 ) -> tuple[Certified, tuple[str, ...]]:  # fmt: skip
-    """From a traced program to a proved one, and notes on what was tried and refused on the way. `first`: steps to begin with."""
+    """From a traced program to a proved one, by way of the steps `first`, and notes on what was tried and refused."""
     from tang_verified.backends import get
     from tang_verified.passes.derive import derive
     from tang_verified.passes.schedule.search import asked_plain, certified_plan

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tang_verified.dual import Dual
 from tang_verified.errors import CompileError, DTypeError, TraceError
 from tang_verified.numeric import function, slope_in
 from tang_verified.semantics.program import SORTS, Def, DType, Program, Tensor
@@ -35,6 +36,7 @@ from tang_verified.semantics.terms import (
     sort_of,
 )  # fmt: skip
 from tang_verified.tracing.array import Scalar
+from tang_verified.tracing.operators import Operators
 
 if TYPE_CHECKING:
     from tang_verified.compiler import CompiledKernel
@@ -57,10 +59,10 @@ class Proof:
     def __str__(self) -> str:
         lines = [show(self.start) + (f"   where {show(self.given)}" if self.given is not None else "")]
         for number, step in enumerate(self.steps, 1):
-            assert step.before is not None and step.after is not None
-            provers = sorted({o.prover for o in self.obligations if o.place.startswith(f"step {number}/") and o.prover != "model"})
-            lines += [f"step {number}: {step.note or 'stated'}", f"  before  {show(step.before)}", f"  after   {show(step.after)}",
-                      f"  proved  by {', '.join(provers)}"]  # fmt: skip
+            own = [o for o in self.obligations if o.place.startswith(f"step {number}/")]
+            lines.append(f"step {number}: {step.note or 'stated'}")
+            lines += [f"  {word}  {show(term)}" for word, term in (("before", step.before), ("after ", step.after)) if term]
+            lines += [f"  proved  {o.name} ({o.prover})" for o in own]
         lines += [f"axiom {name}: {text}" for name, text in _axioms(self.axioms)]
         return "\n".join(lines)
 
@@ -174,7 +176,7 @@ class Expr(Scalar):
     # Numbers
 
     def __call__(self, *values: Any, **named: Any) -> Any:
-        """The value at numbers, arrays or Duals, in the order of `names` or by name.
+        """The value at numbers, arrays or Duals, in the order of `names` or by name; at expressions or traced arrays, their like.
 
         >>> expr(lambda x, y: np.exp(x) * y)(0.0, y=np.array([1.0, 2.0]))
         array([1., 2.])
@@ -182,9 +184,12 @@ class Expr(Scalar):
         given = dict(zip(self.names, values, strict=False)) | named
         wrong = [name for name in self.names if name not in given] or [name for name in named if name not in self.names]
         if wrong or len(values) + len(named) != len(self.names):
-            raise TraceError(f"{self} takes {', '.join(self.names) or 'no values'}, got {', '.join(given) or 'none'}", "give each one value")
+            takes, got = ", ".join(self.names) or "no values", ", ".join(given) or "none"
+            raise TraceError(f"{self} takes {takes}, got {got}", "give each variable one value")
         own = [given[name] for name in self.names]
-        if any(hasattr(value, "__array_ufunc__") and not isinstance(value, (np.ndarray, np.generic)) for value in own):
+        if any(isinstance(value, Operators) for value in own):
+            return self._elementwise(self.term, own)
+        if any(isinstance(value, Dual) for value in own):
             return self._functions["nested"](*own)
         if all(isinstance(value, (float, int)) for value in own):
             try:
@@ -192,8 +197,19 @@ class Expr(Scalar):
             except (ArithmeticError, ValueError):
                 pass  # a pole: the tables say what comes out
         with np.errstate(all="ignore"):
-            out = self._functions["array"](*(np.asarray(value, dtype=float) if isinstance(value, (list, int)) else value for value in own))
+            arrays = [np.asarray(value, dtype=float) if isinstance(value, (list, int)) else value for value in own]
+            out = self._functions["array"](*arrays)
         return out if np.ndim(out) else np.asarray(out).item()
+
+    def _elementwise(self, term: Term, operands: Sequence[Any]) -> Any:
+        from tang_verified.tracing.pointwise import elementwise
+
+        result = None if SORTS[self.dtype_name] == "real" else self.dtype_name
+
+        def put(*parts: Term) -> Term:
+            return fill(term, dict(zip(self.names, parts, strict=True)))
+
+        return elementwise(RESULT, "real", put, tuple(operands), result)
 
     @cached_property
     def _functions(self) -> Mapping[str, Callable[..., Any]]:
@@ -209,17 +225,13 @@ class Expr(Scalar):
         """
         from tang_verified.compiler import compile_steps
         from tang_verified.spec import spec
-        from tang_verified.tracing.pointwise import elementwise
 
         if not self.names:
             raise CompileError(f"{self} has no variable, so a kernel has no array to take", "it is a number: call it")
         start = self.term if self.proof is None or self.proof.given is not None else self.proof.start
-        result = None if SORTS[self.dtype_name] == "real" else self.dtype_name
 
         def fn(*arrays: Any) -> Any:
-            return elementwise(
-                RESULT, "real", lambda *parts: fill(start, dict(zip(self.names, parts, strict=True))), arrays, result
-            )
+            return self._elementwise(start, arrays)
 
         parameters = [inspect.Parameter(own, inspect.Parameter.POSITIONAL_OR_KEYWORD) for own in self.names]
         fn.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
