@@ -30,12 +30,12 @@ Monomial: TypeAlias = tuple[tuple[Term, int], ...]  # (factor, power), by the fa
 Polynomial: TypeAlias = dict[Monomial, Fraction]
 
 LIMIT = 64  # a product of more terms is left as it is
-PRICES = {"add": 1.0, "sub": 1.0, "mul": 1.0, "neg": 0.5, "abs": 0.5, "max": 1.0, "min": 1.0, "div": 3.0, "div0": 3.5,
+PRICES = {"add": 1.0, "sub": 1.0, "mul": 1.0, "neg": 0.5, "abs": 0.75, "max": 1.0, "min": 1.0, "div": 3.0, "div0": 3.5,
           "sub0": 1.5, "select": 1.5, "sqrt": 4.0, "rsqrt": 4.0}  # fmt: skip
 
 
 def cost(term: Term) -> tuple[float, int]:
-    """What a term costs to compute, equal parts once, and to read; then its length. All prices are binary fractions, so that sums are exact."""
+    """What a term costs to compute, equal parts once, and to read; its length. All prices are binary: sums are exact."""
     return 4 * _price(term, set()) + _price(term, None), _length(term)
 
 
@@ -294,7 +294,10 @@ def factored(terms: Polynomial) -> Term:
         else:
             outside[monomial] = coefficient
     inner = factored(inside)
-    part: Term = Op("mul" if sign > 0 else "div", (inner, factor) if sign < 0 or inner != REAL_ONE else (factor, inner))
+    if sign < 0:
+        part: Term = Op("div", (inner, factor))
+    else:  # a variable stands before its factor, a function behind it
+        part = Op("mul", (inner, factor) if children(factor) else (factor, inner))
     if not outside:
         return part
     if all(coefficient < 0 for coefficient in outside.values()):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tang_verified.dual import Dual
-from tang_verified.errors import CompileError, DTypeError, TraceError
+from tang_verified.errors import CompileError, DTypeError, Place, TraceError
 from tang_verified.numeric import function, slope_in
 from tang_verified.semantics.program import SORTS, Def, DType, Program, Tensor
 from tang_verified.semantics.show import show
@@ -176,7 +176,7 @@ class Expr(Scalar):
     # Numbers
 
     def __call__(self, *values: Any, **named: Any) -> Any:
-        """The value at numbers, arrays or Duals, in the order of `names` or by name; at expressions or traced arrays, their like.
+        """The value at numbers, arrays or Duals, in the order of `names` or by name; an expression or traced array of such.
 
         >>> expr(lambda x, y: np.exp(x) * y)(0.0, y=np.array([1.0, 2.0]))
         array([1., 2.])
@@ -231,7 +231,9 @@ class Expr(Scalar):
         start = self.term if self.proof is None or self.proof.given is not None else self.proof.start
 
         def fn(*arrays: Any) -> Any:
-            return self._elementwise(start, arrays)
+            made = self._elementwise(start, arrays)
+            made.tracing.places[made.tensor.name] = Place("", 0, f"{name} = {self}")  # not the caller's `kernel = …`
+            return made
 
         parameters = [inspect.Parameter(own, inspect.Parameter.POSITIONAL_OR_KEYWORD) for own in self.names]
         fn.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
