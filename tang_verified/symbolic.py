@@ -110,12 +110,11 @@ class Expr(Scalar):
         >>> np.sqrt(x * x).simplify(), np.sqrt(x * x).simplify(given=x > 0)
         (abs(x), x)
         """
-        from tang_verified.passes.algebra import simplify
+        from tang_verified.passes.algebra import Quick, simplify
         from tang_verified.passes.rule import Derivation
-        from tang_verified.passes.scratch import Scratch
 
         program, path = self._program(given)
-        derivation = Derivation(program, Scratch(program))
+        derivation = Derivation(program, Quick(program))
         simplify(derivation, RESULT, path)
         return self._after(program, tuple(derivation.steps), derivation.value(RESULT, path), given)
 
