@@ -12,7 +12,7 @@
     max(a, b), min(a, b), |a|  ->  one of them; a, −a
 
 Over the reals, at finite values of the variables. Nothing is claimed here: x·0 -> 0 is proposed for every x, and taken where
-x is proved to be finite. A proposal is tried only where the whole then costs less, so that rewriting ends.
+x is proved to be finite. A proposal is tried only where it costs less itself, and so does the whole.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tang_verified.proofs.ask import Asker
 from tang_verified.semantics.meaning import Encoder, negate
 from tang_verified.semantics.show import show
 from tang_verified.semantics.smtlib import statement
-from tang_verified.semantics.terms import REAL_ONE, REAL_ZERO, Const, Op, Term, children, put_path, sort_of
+from tang_verified.semantics.terms import REAL_ONE, REAL_ZERO, Const, Op, Term, children, rebuild, sort_of
 
-BUDGET = 300_000  # Z3's resource units for one proposal; most that hold take a tenth
+BUDGET = 100_000  # Z3's resource units for one proposal: some tenths of a second
 
 
 class Quick(Scratch):
@@ -53,6 +53,7 @@ class Quick(Scratch):
 Monomial: TypeAlias = tuple[tuple[Term, int], ...]  # (factor, power), by the factors' spelling; a power may be negative
 Polynomial: TypeAlias = dict[Monomial, Fraction]
 
+MOST = 200  # steps
 LIMIT = 64  # a product of more terms is left as it is
 PRICES = {"add": 1.0, "sub": 1.0, "mul": 1.0, "neg": 0.5, "abs": 0.75, "max": 1.0, "min": 1.0, "div": 3.0, "div0": 3.5,
           "sub0": 1.5, "select": 1.5, "sqrt": 4.0, "rsqrt": 4.0}  # fmt: skip
@@ -94,15 +95,23 @@ def simplify(derivation: Derivation, tensor: str, path: tuple[int, ...] = ()) ->
         if sort_of(before) != "real":
             return
         whole = derivation.value(tensor)
+        if len(derivation.steps) >= MOST:
+            return
         better: dict[Term, str] = {}
         prices: dict[Term, tuple[float, int]] = {}
         for after, note in proposals(before):
-            price = cost(put_path(whole, path, after))
-            if after not in better and price < cost(whole):
+            price = cost(_everywhere(whole, before, after))  # its equals elsewhere are rewritten in their turn
+            if after not in better and price < cost(whole) and cost(after) < cost(before):
                 better[after], prices[after] = note, price
         tries = sorted(better, key=lambda after: (prices[after], show(after)))
         if not any(derivation.rewrite("pointwise", tensor, path, after, better[after]) for after in tries):
             return
+
+
+def _everywhere(term: Term, before: Term, after: Term) -> Term:
+    if term == before:
+        return after
+    return rebuild(term, tuple(_everywhere(part, before, after) for part in children(term))) if children(term) else term
 
 
 def proposals(term: Term) -> Iterator[tuple[Term, str]]:
@@ -110,9 +119,10 @@ def proposals(term: Term) -> Iterator[tuple[Term, str]]:
     if not isinstance(term, Op):
         return
     yield normal(term), "laws"
-    found = polynomial(term)
-    yield built(found), "like terms"
-    yield factored(found), "common factors"
+    for expand in (True, False):
+        found = polynomial(term, expand)
+        yield built(found), "like terms"
+        yield factored(found), "common factors"
     match term:
         case Op("log", (a,)):
             yield from ((after, "logarithm of a product") for after in _log(polynomial(a)))
@@ -141,23 +151,34 @@ def proposals(term: Term) -> Iterator[tuple[Term, str]]:
 # -- polynomials ----------------------------------------------------------------------------------------------------
 
 
-def polynomial(term: Term) -> Polynomial:
-    """A term as Σ coefficient · Π factor^power; what is no sum, product or quotient is a factor."""
+def polynomial(term: Term, expand: bool = True) -> Polynomial:
+    """A term as Σ coefficient · Π factor^power; what is no sum, product or quotient is a factor.
+
+    Without `expand` a sum that is multiplied is a factor, too.
+    """
+
+    def part(term: Term) -> Polynomial:
+        return polynomial(term, expand)
+
+    def factor(term: Term) -> Polynomial:
+        found = part(term)
+        return found if expand or len(found) < 2 else {((built(found), 1),): Fraction(1)}
+
     match term:
         case Const(value) if isinstance(value, Fraction):
             return {(): value} if value else {}
         case Op("add" | "sub" as name, (a, b)):
-            return _plus(polynomial(a), polynomial(b), Fraction(1 if name == "add" else -1))
+            return _plus(part(a), part(b), Fraction(1 if name == "add" else -1))
         case Op("neg", (a,)):
-            return _plus({}, polynomial(a), Fraction(-1))
+            return _plus({}, factor(a), Fraction(-1))
         case Op("mul", (a, b)):
-            return _times(polynomial(a), polynomial(b), term)
+            return _times(factor(a), factor(b), term)
         case Op("div", (a, Op("mul", (b, c)))):  # one after the other, so that the divisor stays a product
-            return _quotient(_quotient(polynomial(a), polynomial(b), term), polynomial(c), term)
+            return _quotient(_quotient(factor(a), part(b), term), part(c), term)
         case Op("div", (a, b)):
-            return _quotient(polynomial(a), polynomial(b), term)
+            return _quotient(factor(a), part(b), term)
         case Op("div0", (a, b)) if a != REAL_ONE:
-            return _times(polynomial(a), {((Op("div0", (REAL_ONE, b)), 1),): Fraction(1)}, term)
+            return _times(factor(a), {((Op("div0", (REAL_ONE, b)), 1),): Fraction(1)}, term)
         case Op("exp", (a,)):
             return {_monomial({Op("exp", (built(polynomial(a)),)): 1}): Fraction(1)}
         case _:

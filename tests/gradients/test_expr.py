@@ -21,7 +21,7 @@ exp, log, sqrt, where = np.exp, np.log, np.sqrt, np.where
 
 # expression, condition (or None), what it becomes
 SIMPLER: list[tuple[Any, Any, str]] = [
-    (x * y + y * x, None, "2 · (x · y)"),
+    (x * y + y * x, None, "2 · x · y"),
     ((x + y) ** 2 - x * x - y * y, None, "2 · x · y"),
     (0 * x + 1 * y, None, "y"),
     (x / 3 + x / 6, None, "0.5 · x"),
