@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import keyword
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,11 @@ from tang_verified.semantics.terms import (
     Read,
     Sym,
     Term,
+    at_path,
     children,
     fill,
+    reads,
+    rebuild,
     sort_of,
 )  # fmt: skip
 from tang_verified.tracing.array import Scalar
@@ -112,11 +115,19 @@ class Expr(Scalar):
         """
         from tang_verified.passes.algebra import Quick, simplify
         from tang_verified.passes.rule import Derivation
+        from tang_verified.proofs.ledger import Refused
 
         program, path = self._program(given)
         derivation = Derivation(program, Quick(program))
         simplify(derivation, RESULT, path)
-        return self._after(program, tuple(derivation.steps), derivation.value(RESULT, path), given)
+        steps = tuple(derivation.steps)
+        while True:
+            try:
+                return self._after(program, path, steps, given)
+            except Refused:  # the checker's own answer counts, whatever was answered before
+                if not steps:
+                    raise
+                steps = steps[:-1]
 
     def rewrite(self, other: Any, given: Expr | None = None) -> Expr:
         """This expression as `other`, if the checker proves them equal (where `given` holds); else `CompileError`.
@@ -128,18 +139,17 @@ class Expr(Scalar):
         from tang_verified.proofs.ledger import Refused
         from tang_verified.proofs.steps import Step
 
-        after = _reads(_term(other, self.dtype_name))
         program, path = self._program(given)
-        step = Step("pointwise", RESULT, path, _reads(self.term), after)
+        step = Step("pointwise", RESULT, path, _reads(self.term), _reads(_term(other, self.dtype_name)))
         try:
-            return self._after(program, (step,), after, given)
+            return self._after(program, path, (step,), given)
         except Refused as refusal:
             raise CompileError(
                 f"{self} is not rewritten to {other}: {refusal.verdict}: {refusal.why}",
                 "see whether they differ where a value is infinite or nan; `given` may exclude it",
             ) from refusal
 
-    def _after(self, program: Program, steps: tuple[Step, ...], term: Term, given: Expr | None) -> Expr:
+    def _after(self, program: Program, path: tuple[int, ...], steps: tuple[Step, ...], given: Expr | None) -> Expr:
         """The result of steps once the checker has proved them on a ledger of its own."""
         from tang_verified.proofs.ledger import Ledger
         from tang_verified.proofs.steps import check_step
@@ -151,7 +161,7 @@ class Expr(Scalar):
         proof = Proof(
             self.term, None if given is None else given.term, steps, tuple(ledger.obligations), tuple(sorted(ledger.axioms))
         )
-        return Expr(_symbols(term), self.dtype_name, self.names, proof)
+        return Expr(_symbols(at_path(at.definition(RESULT).value, path)), self.dtype_name, self.names, proof)
 
     def _program(self, given: Expr | None) -> tuple[Program, tuple[int, ...]]:
         """out = this expression, a program of scalars; or (given ? this : 0), and the path to it."""
@@ -242,14 +252,12 @@ class Expr(Scalar):
 
     def _steps_on(self, program: Program) -> tuple[Step, ...]:
         """The steps of this expression's proof, on the program of its kernel: reads of scalars are reads of elements."""
-        from dataclasses import replace
-
         if self.proof is None or self.proof.given is not None:
             return ()
         d = program.definition(program.outputs[0])
-        reads = {read.tensor: read for read in _all_reads(d.value)}
+        elements = {read.tensor: read for read in reads(d.value)}
         return tuple(
-            replace(step, tensor=d.tensor.name, before=_elements(step.before, reads), after=_elements(step.after, reads))
+            replace(step, tensor=d.tensor.name, before=_elements(step.before, elements), after=_elements(step.after, elements))
             for step in self.proof.steps
         )
 
@@ -306,30 +314,18 @@ def _names(term: Term) -> set[str]:
     return {term.name} if isinstance(term, Sym) else set().union(*map(_names, children(term)))
 
 
-def _all_reads(term: Term) -> Sequence[Read]:
-    from tang_verified.semantics.terms import reads
-
-    return reads(term)
-
-
 def _reads(term: Term) -> Term:
     """Symbols as elements of scalar arrays."""
     return fill(term, {name: Read(name, (), "real") for name in _names(term)})
 
 
-def _elements(term: Term | None, reads: Mapping[str, Read]) -> Term | None:
+def _elements(term: Term | None, elements: Mapping[str, Read]) -> Term | None:
     """Elements of scalar arrays as the elements that a kernel reads."""
-    from tang_verified.semantics.terms import rebuild
-
-    if term is None or isinstance(term, Read):
-        return term if term is None else reads.get(term.tensor, term)
-    parts = children(term)
-    return rebuild(term, tuple(_elements(part, reads) for part in parts)) if parts else term  # type: ignore[misc]
+    return None if term is None else fill(_symbols(term), dict(elements))
 
 
 def _symbols(term: Term) -> Term:
-    from tang_verified.semantics.terms import rebuild
-
+    """The other way round."""
     if isinstance(term, Read):
         return Sym(term.tensor, "real")
     parts = children(term)
