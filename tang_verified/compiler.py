@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,6 +26,7 @@ from tang_verified.spec import Spec
 
 if TYPE_CHECKING:
     from tang_verified.proofs.check import Certified
+    from tang_verified.proofs.steps import Step
     from tang_verified.tracing.context import Narrowed
 
 Empty = Literal["nan", "zero"]
@@ -172,15 +173,21 @@ class CompiledKernel:
 
 
 def derive_and_certify(
-    program: Program, timings: Timings, *, schedule: Mapping[str, Any] | None = None, backend: str = "c"
-) -> tuple[Certified, tuple[str, ...]]:
-    """From a traced program to a proved one, and notes on what was tried and refused on the way."""
+    program: Program, timings: Timings, *, schedule: Mapping[str, Any] | None = None, backend: str = "c",
+    first: tuple[Step, ...] = (),
+) -> tuple[Certified, tuple[str, ...]]:  # fmt: skip
+    """From a traced program to a proved one, by way of the steps `first`, and notes on what was tried and refused."""
     from tang_verified.backends import get
     from tang_verified.passes.derive import derive
     from tang_verified.passes.schedule.search import asked_plain, certified_plan
+    from tang_verified.proofs.steps import follow
 
     asked = dict(schedule or {})
-    derived = timings.measure("derive", lambda: derive(program, lambda name: asked_plain(asked, name)))
+    start = program
+    for step in first:
+        start = follow(start, step)
+    derived = timings.measure("derive", lambda: derive(start, lambda name: asked_plain(asked, name)))
+    derived = replace(derived, steps=(*first, *derived.steps))
     target = get(backend).target()
     certified, notes = timings.measure("certify", lambda: certified_plan(program, derived, target, asked))
     return certified, (*derived.notes, *notes)
@@ -200,6 +207,15 @@ def compile(
     >>> double(np.array([1.5, 2.0], "float32"))
     array([3., 4.], dtype=float32)
     """
+    return compile_steps(fn, specs, backend, name, empty=empty, schedule=schedule)
+
+
+def compile_steps(
+    fn: Callable[..., Any], specs: Mapping[str, Spec | str], backend: str, name: str | None,
+    first: Callable[[Program], tuple[Step, ...]] = lambda program: (), *, empty: Empty = "nan",
+    schedule: Mapping[str, Any] | None = None,
+) -> CompiledKernel:  # fmt: skip
+    """`compile`, beginning with steps that are already known; they are proved like all others."""
     from tang_verified.backends import REGISTRY
     from tang_verified.proofs.ledger import Refused
     from tang_verified.tracing.tracer import trace_and_reasons
@@ -209,7 +225,7 @@ def compile(
     timings = Timings()
     program, narrowed = timings.measure("trace", lambda: trace_and_reasons(fn, specs, empty=empty, name=name))
     try:
-        certified, notes = derive_and_certify(program, timings, schedule=schedule, backend=backend)
+        certified, notes = derive_and_certify(program, timings, schedule=schedule, backend=backend, first=first(program))
     except Refused as refusal:
         raise CompileError(
             f"{program.name} is not compiled: {refusal.obligation} is {refusal.verdict} at {refusal.place}: {refusal.why}",
