@@ -44,6 +44,12 @@ class Facts:
         fresh.known = {c: truth for c, truth in self.known.items() if not has_lane(c)}
         return fresh
 
+    def without(self, condition: Node) -> Facts:
+        """As if it had not been assumed."""
+        fresh = self._more()
+        fresh.known.pop(condition, None)
+        return fresh
+
     def of_all_threads(self, digits: frozenset[Node]) -> Facts:
         """What other threads know too: neither these digits nor anything that is read decides it."""
         fresh = self._more()
@@ -109,6 +115,8 @@ class Facts:
                 strong = condition.tag == "or"
                 if first is strong or second is strong:
                     return strong
+                if first is second is None and self._against(*children(condition), strong):
+                    return strong
                 return None if first is None or second is None else not strong
             case "select":
                 chosen, a, b = children(condition)
@@ -129,13 +137,22 @@ class Facts:
                     return True
                 plain = self.without_lanes()
                 for other, truth in self.known.items():
-                    if other.tag == "any" and truth:
-                        there = plain.assume(parts_of(other.args)[0])
+                    if other.tag == "any" and truth:  # left out of what is known there: its mask may ask for it again
+                        there = plain.without(other).assume(parts_of(other.args)[0])
                         if there is None or there.decide(mask) is True:
                             return True
                 return None
             case _:
                 return None
+
+    def _against(self, a: Node, b: Node, truth: bool) -> bool:
+        """Whether b has that truth wherever a has the other: a and not a, a or not a, and what takes a look to see."""
+        if self.nodes.negation(a) is b:
+            return True
+        if a.tag not in ("and", "or", "not") and b.tag not in ("and", "or", "not"):
+            return False
+        there = self.assume(a, not truth)
+        return there is None or there.decide(b) is truth
 
     def follows(self, p: Node) -> bool:
         """p <= 0."""
