@@ -50,6 +50,10 @@ class Facts:
         fresh.known.pop(condition, None)
         return fresh
 
+    def of_sizes(self) -> Facts:
+        """What sizes and loop variables say, and no data."""
+        return self.of_all_threads(frozenset())
+
     def of_all_threads(self, digits: frozenset[Node]) -> Facts:
         """What other threads know too: neither these digits nor anything that is read decides it."""
         fresh = self._more()
@@ -115,7 +119,7 @@ class Facts:
                 strong = condition.tag == "or"
                 if first is strong or second is strong:
                     return strong
-                if first is second is None and self._against(*children(condition), strong):
+                if first is second is None and self._against(condition, strong):
                     return strong
                 return None if first is None or second is None else not strong
             case "select":
@@ -132,10 +136,11 @@ class Facts:
                     return False
                 return True if self.follows(p) and self.follows(q) else None
             case "any":  # true if it holds on the lane at hand, or if another mask that implies it has such a lane
-                mask = parts_of(condition.args)[0]
+                mask, plain = parts_of(condition.args)[0], self.without_lanes()
                 if self.decide(mask) is True:
                     return True
-                plain = self.without_lanes()
+                if plain.of_sizes().decide(mask) is False:  # on every lane
+                    return False
                 for other, truth in self.known.items():
                     if other.tag == "any" and truth:  # left out of what is known there: its mask may ask for it again
                         there = plain.without(other).assume(parts_of(other.args)[0])
@@ -145,8 +150,9 @@ class Facts:
             case _:
                 return None
 
-    def _against(self, a: Node, b: Node, truth: bool) -> bool:
-        """Whether b has that truth wherever a has the other: a and not a, a or not a, and what takes a look to see."""
+    def _against(self, condition: Node, truth: bool) -> bool:
+        """Whether one part has that truth wherever the other has not: a and not a, a or not a, and what takes a look to see."""
+        a, b = children(condition)
         if self.nodes.negation(a) is b:
             return True
         if a.tag not in ("and", "or", "not") and b.tag not in ("and", "or", "not"):

@@ -28,6 +28,8 @@ def doubled_choice(a: Any, c: Any) -> Any:
 CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     # c and not c was not known to be false, so that loads where it holds were nobody's
     "a condition against itself": (doubled_choice, {"a": "m", "c": tv.spec("n m", "bool")}),
+    # that no lane has a mask was not seen, so that a load where one has was nobody's
+    "a scalar where a condition is against itself": (lambda a, c: a.__array_namespace__().where(c ^ c, a, 1.5), {"a": "", "c": tv.spec("n m", "bool")}),
     # the constant false in an array of truths was read as an integer
     "nothing is greater than itself": (lambda p: p > p, {"p": tv.spec("n 12", "int32")}),
     # that some lane has a mask was asked about in the midst of that question, without an end
