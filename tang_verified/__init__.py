@@ -15,28 +15,34 @@ __version__ = "0.1.0"
 _HOME = {
     "TangError": "errors",
     "CompileError": "errors",
+    "Dual": "dual",
     "TraceError": "errors",
     "audit": "auditing",
     "compile": "compiler",
+    "expr": "symbolic",
     "grad": "tracing.differentiate",
     "jvp": "tracing.differentiate",
     "value_and_grad": "tracing.differentiate",
     "vjp": "tracing.differentiate",
     "comprehension": "tracing.comprehension",
     "monoid": "tracing.comprehension",
+    "slope": "dual",
     "trace": "tracing.tracer",
 }
 __all__ = [
     "CompileError",
+    "Dual",
     "Spec",
     "TangError",
     "TraceError",
     "audit",
     "compile",
     "comprehension",
+    "expr",
     "grad",
     "jvp",
     "monoid",
+    "slope",
     "spec",
     "trace",
     "value_and_grad",
@@ -46,7 +52,9 @@ __all__ = [
 if TYPE_CHECKING:
     from tang_verified.auditing import audit
     from tang_verified.compiler import compile
+    from tang_verified.dual import Dual, slope
     from tang_verified.errors import CompileError, TangError, TraceError
+    from tang_verified.symbolic import expr
     from tang_verified.tracing.comprehension import comprehension, monoid
     from tang_verified.tracing.differentiate import grad, jvp, value_and_grad, vjp
     from tang_verified.tracing.tracer import trace
