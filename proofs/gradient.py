@@ -17,6 +17,7 @@ any other finite d'. Innermost folds F(d') are first written as T = h·F(d), als
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 
 from tang_verified.proofs.equality import Equality, Scope
 from tang_verified.proofs.ledger import show
@@ -40,6 +41,7 @@ from tang_verified.semantics.terms import (
     REAL_ZERO,
     TRUE,
     Axis,
+    Const,
     Fold,
     Gradient,
     Op,
@@ -60,6 +62,7 @@ from tang_verified.semantics.terms import (
 )  # fmt: skip
 from tang_verified.semantics.wellformed import check_term
 
+ENTIRE = frozenset("exp expm1 sin cos tanh sinh cosh atan erf".split())  # finite everywhere
 # definition left out -> (definition g, the folds of g that change, rewritten) for each g
 Invariants = Mapping[str, tuple[tuple[str, tuple[Term, ...]], ...]]
 
@@ -241,11 +244,33 @@ def _agree(equality: Equality, forward: Term, backward: Term, finite: tuple[Term
     if alpha(canonical(forward)) == alpha(canonical(backward)):
         ledger.record("gradient/dual", "structure", show(forward))
         return
-    encoder, facts = equality.problem(Scope(ledger.base), (forward, backward, finite[0]))
-    facts += [encoder.encode(term).finite for term in finite]
+    marks: dict[Term, Sym] = {}
+    forward, backward, *rest = (_marked(term, frozenset(finite[1:]), marks) for term in (forward, backward, *finite))
+    encoder, facts = equality.problem(Scope(ledger.base), (forward, backward, rest[0]))
+    facts += [encoder.encode(term).finite for term in (*rest, *marks.values())]
     claim = same(encoder.encode(forward), encoder.encode(backward))
     text = f"{show(forward)}  =  {show(backward)}"
     ledger.valid("gradient/dual", encoder, facts, claim, text, (forward, backward))
+
+
+def _marked(term: Term, finite: frozenset[Term], marks: dict[Term, Sym]) -> Term:
+    """The term with any finite number in place of each exp, tanh, …: what holds for all of them holds for these."""
+    if term in finite or not isinstance(term, Op):
+        return term
+    if term.name in ENTIRE and _bounded(term, finite):
+        return marks.setdefault(term, Sym(f"f{len(marks)}", "real"))
+    return Op(term.name, tuple(_marked(part, finite, marks) for part in term.args))
+
+
+def _bounded(term: Term, finite: frozenset[Term]) -> bool:
+    """Whether a term is finite because those are."""
+    match term:
+        case Const(value):
+            return isinstance(value, Fraction)
+        case Op(name, args):
+            return name in ("add", "sub", "mul", "neg", *ENTIRE) and all(_bounded(arg, finite) for arg in args)
+        case _:
+            return term in finite
 
 
 # -- tangent --------------------------------------------------------------------------------------------------------
