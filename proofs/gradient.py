@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from tang_verified.proofs.equality import Equality, Scope
-from tang_verified.proofs.ledger import show
+from tang_verified.proofs.ledger import Refused, show
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.derivative import (
     axioms,
@@ -34,6 +34,7 @@ from tang_verified.semantics.derivative import (
 )  # fmt: skip
 from tang_verified.semantics.meaning import FINITE, same
 from tang_verified.semantics.program import SORTS, Def, Program, check_read
+from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
     ADD,
     MAX,
@@ -189,7 +190,8 @@ def same_share(equality: Equality, name: str, due: Term, part: Term, scope: Scop
         return
     other = part if isinstance(part, Fold) and part.monoid == ADD else Fold(ADD, (), TRUE, (part,))
     if not due.axes and not other.axes:
-        equality.equal(name, due.body[0], part, scope)
+        here, there = (within_range(equality, name, f.body[0], scope) for f in (due, other))
+        equality.equal(name, here, there, scope)
         return
     own = [axis.name for axis in due.axes]
     places = [own.index(axis.name) for axis in other.axes if axis.name in own]
@@ -201,6 +203,20 @@ def same_share(equality: Equality, name: str, due: Term, part: Term, scope: Scop
         return tuple(Var(a.axes[place].name) for place in places)
 
     equality.reindex(name, due, other, scope, by_name)
+
+
+def within_range(equality: Equality, name: str, term: Term, scope: Scope) -> Term:
+    """(c ? x : 0) -> x, for what holds here of indices: where slopes count, the rest is to be the same term."""
+    match term:
+        case Op("select", (c, x, z)) if equality.slopes and z == REAL_ZERO and is_affine(c):
+            try:
+                with equality.ledger.trial():
+                    equality.ledger.holds(f"{name}/range", scope.facts, c)
+            except Refused:
+                return term
+            return within_range(equality, name, x, scope)
+        case _:
+            return term
 
 
 # -- dual numbers ---------------------------------------------------------------------------------------------------
