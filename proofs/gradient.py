@@ -238,12 +238,15 @@ def dual(equality: Equality, value: Term) -> None:
 
         forward = scalar_slope(term, of)
         backward: Term = REAL_ZERO
+        weights: list[Term] = []
         for part in scalar_weights(term):
-            share = times(part.weight, of(part.atom))
+            weight, share = part.weight, times(part.weight, of(part.atom))
             for condition in reversed(part.conditions):
                 share = Op("select", (condition, share, REAL_ZERO))
+                weight = Op("select", (condition, weight, REAL_ZERO))
+            weights.append(weight)
             backward = share if backward == REAL_ZERO else Op("add", (backward, share))
-        _agree(equality, forward, backward, (term, *slopes, *slopes.values()))
+        _agree(equality, forward, backward, (*slopes, *slopes.values()), (term, *weights))
         for atom in tuple(slopes):
             if isinstance(atom, Fold):
                 if atom.monoid not in (ADD, MAX, MIN):
@@ -254,16 +257,16 @@ def dual(equality: Equality, value: Term) -> None:
     layer(value)
 
 
-def _agree(equality: Equality, forward: Term, backward: Term, finite: tuple[Term, ...]) -> None:
-    """Where what is read, its slopes and the value itself are finite: at rsqrt(0) nothing is claimed."""
+def _agree(equality: Equality, forward: Term, backward: Term, atoms: tuple[Term, ...], values: tuple[Term, ...]) -> None:
+    """Where the atoms (what is read, and its slopes) are finite, and so are the value and its partials, in branches taken."""
     ledger = equality.ledger
     if alpha(canonical(forward)) == alpha(canonical(backward)):
         ledger.record("gradient/dual", "structure", show(forward))
         return
     marks: dict[Term, Sym] = {}
-    forward, backward, *rest = (_marked(term, frozenset(finite[1:]), marks) for term in (forward, backward, *finite))
-    encoder, facts = equality.problem(Scope(ledger.base), (forward, backward, rest[0]))
-    facts += [encoder.encode(term).finite for term in (*rest, *marks.values())]
+    forward, backward, *values_ = (_marked(term, frozenset(atoms), marks) for term in (forward, backward, *values))
+    encoder, facts = equality.problem(Scope(ledger.base), (forward, backward, *values_))
+    facts += [encoder.encode(term).finite for term in (*atoms, *marks.values(), *values_)]
     claim = same(encoder.encode(forward), encoder.encode(backward))
     text = f"{show(forward)}  =  {show(backward)}"
     ledger.valid("gradient/dual", encoder, facts, claim, text, (forward, backward))
