@@ -312,7 +312,7 @@ def tangent(equality: Equality, program: Program, d: Def, after: Term, scope: Sc
         known = {name: _tangent_of(program, wanted, name) for name in mentions(user.value)}
         for name, tensor in known.items():
             real = SORTS[program.tensor(name).dtype] == "real"
-            if real and tensor is None and live(program, frozenset({name})) & moving.keys():
+            if real and tensor is None and name in moved(program, frozenset(moving)):
                 raise ledger.refuse("tangent/chain", f"no definition is {show(Tangent(name, wanted.along))}")
 
         def of(read: Read) -> Term:
@@ -324,6 +324,15 @@ def tangent(equality: Equality, program: Program, d: Def, after: Term, scope: Sc
         value = slope(user.value, of, names_at(program, d) | set(user.axes))
         due = substitute(value, dict(zip(user.axes, map(Var, d.axes), strict=True)))
     equality.equal("tangent", due, after, scope)
+
+
+def moved(program: Program, names: frozenset[str]) -> frozenset[str]:
+    """What changes with the named tensors, but for jumps: a count or a comparison between is constant."""
+    found = set(names)
+    for d in program.defs:
+        if SORTS[d.tensor.dtype] == "real" and mentions(d.value) & found:
+            found.add(d.tensor.name)
+    return frozenset(found)
 
 
 def _tangent_of(program: Program, wanted: Tangent, name: str) -> str | None:
