@@ -1,6 +1,7 @@
 """Peak memory of attention's forward and backward over its length:  python benchmarks/backward_memory.py
 
-One head of 64, causal, float32, each in a process of its own. Beside it PyTorch's, composed (its scores are stored) where there is memory for them.
+One head of 64, causal, float32, each in a process of its own. Beside it PyTorch's, composed (its scores are stored), where
+there is memory for them.
 """
 
 from __future__ import annotations
