@@ -11,7 +11,8 @@ By structure and cost alone. A definition P that C reads at index e is written i
                                    is fixed and above 128
                  (contraction -> pointwise -> contraction with short or symbolic extents stays one definition)
     computed twice   P is matmul-like (a sum of products of different reads, over a symbolic extent or more than 128),
-                 and two kept definitions would each contain it, or one of them at two different indices
+                 and two kept definitions would each contain it, or one of them at two different indices; not where one
+                 kernel computes all that contain it, in one pass (schedule/together.py)
 
 Outputs are kept. What is kept is never a transpose, slice or reshape, but what that is a view of. Row statistics (sums,
 means, maxima of a row) may be computed more than once.
@@ -20,8 +21,9 @@ means, maxima of a row) may be computed more than once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tang_verified.passes.schedule.together import in_one_pass
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.program import Def, Program
 from tang_verified.semantics.terms import (
@@ -135,12 +137,14 @@ def uses(d: Def, consumer: Def) -> Iterator[Use]:
 def _twice(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator[str]:
     """Heavy definitions that two kept ones would contain; the last first, so that an epilogue stays with its matmul."""
     sinks: dict[str, frozenset[str]] = {}
+    inlined = replace(program, defs=tuple(Def(d.tensor, d.axes, forms[d.tensor.name]) for d in program.defs if d.tensor.name in kept))
     for d in reversed(program.defs):
         name = d.tensor.name
         readers = [c.tensor.name for c in program.defs if any(r.tensor == name for r in reads(c.value))]
         sinks[name] = frozenset().union(*({c} if c in kept else sinks[c] for c in readers))
         if name not in kept and len(sinks[name]) > 1 and any(heavy(fold) for fold in _folds(forms[name])):
-            yield name
+            if not in_one_pass(inlined, sinks[name]):
+                yield name
 
 
 def _shifted(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator[str]:

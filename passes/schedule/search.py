@@ -7,8 +7,9 @@ from typing import Any
 
 from tang_verified.errors import CompileError
 from tang_verified.passes.derive import Derived
-from tang_verified.passes.schedule.plan import Choice, plan
+from tang_verified.passes.schedule.plan import Choice, Unplanned, kernel_name, plan
 from tang_verified.passes.schedule.target import Target
+from tang_verified.passes.schedule.together import Together, together
 from tang_verified.proofs.check import Certified, certify
 from tang_verified.proofs.ledger import Refused
 from tang_verified.semantics.program import Program
@@ -21,18 +22,26 @@ STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
 def certified_plan(
     traced: Program, derived: Derived, target: Target, schedule: dict[str, Any]
 ) -> tuple[Certified, tuple[str, ...]]:
-    """The first style whose kernels are proved, and what was refused before it."""
+    """The first style whose kernels are proved, and what was refused before it. A kernel of several definitions gives way
+    to one for each, then each to a simpler style."""
     program, steps = derived.program, derived.steps
     check_options(program, schedule)
     styles = {d.tensor.name: 0 for d in program.defs}
     common = {option: value for option, value in schedule.items() if option not in styles}  # for every definition
     notes: list[str] = []
+    apart: frozenset[str] = frozenset()
     while True:
         choices = {name: _choice(STYLES[level], {**common, **schedule.get(name, {})}) for name, level in styles.items()}
+        groups = together(program, target, choices, apart)
         try:
-            return certify(traced, steps, plan(program, target, choices)), tuple(notes)
+            return certify(traced, steps, plan(program, target, choices, groups)), tuple(notes)
         except (Refused, IllFormed, LookupError) as problem:
-            blamed = _blamed(problem, styles)
+            blamed = _blamed(problem, program, groups)
+            several = [d.tensor.name for group in groups if len(group) > 1 for d in group if d.tensor.name in blamed]
+            if several:
+                apart |= frozenset(several)
+                notes.append(f"schedule together of {', '.join(several)}: {problem}")
+                continue
             notes.append(f"schedule {STYLES[max(styles[b] for b in blamed)]} of {', '.join(blamed)}: {problem}")
             if all(styles[b] == len(STYLES) - 1 for b in blamed):
                 if isinstance(problem, Refused):
@@ -49,11 +58,12 @@ def asked_plain(schedule: dict[str, Any], name: str) -> bool:
     return bool(style == "plain")
 
 
-def _blamed(problem: Exception, styles: dict[str, int]) -> list[str]:
-    """The definition whose kernel was refused; all of them when the refusal names none."""
-    place = problem.place if isinstance(problem, Refused) else ""
-    named = [name for name in styles if place.startswith((f"kernel {name}/", f"kernel {name} "))]
-    return named or list(styles)
+def _blamed(problem: Exception, program: Program, groups: list[Together]) -> list[str]:
+    """The definitions whose kernel was refused; all of them when the refusal names none."""
+    place = problem.place if isinstance(problem, (Refused, Unplanned)) else ""
+    names = [tuple(d.tensor.name for d in group) for group in groups]
+    named = [group for group in names if place.startswith(tuple(f"kernel {kernel_name(program, group)}{end}" for end in "/ "))]
+    return [name for group in named or names for name in group]
 
 
 def _choice(style: str, options: dict[str, Any]) -> Choice:
