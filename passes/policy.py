@@ -137,7 +137,8 @@ def uses(d: Def, consumer: Def) -> Iterator[Use]:
 def _twice(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator[str]:
     """Heavy definitions that two kept ones would contain; the last first, so that an epilogue stays with its matmul."""
     sinks: dict[str, frozenset[str]] = {}
-    inlined = replace(program, defs=tuple(Def(d.tensor, d.axes, forms[d.tensor.name]) for d in program.defs if d.tensor.name in kept))
+    stays = (d for d in program.defs if d.tensor.name in kept)
+    inlined = replace(program, defs=tuple(Def(d.tensor, d.axes, forms[d.tensor.name]) for d in stays))
     for d in reversed(program.defs):
         name = d.tensor.name
         readers = [c.tensor.name for c in program.defs if any(r.tensor == name for r in reads(c.value))]

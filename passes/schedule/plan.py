@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tang_verified.passes.schedule.analysis import (
     Contraction,
@@ -33,6 +33,7 @@ from tang_verified.semantics.build import canonical, ceildiv, conj, conjuncts, f
 from tang_verified.semantics.kernel import Assign, For, Kernel, Kind, Loop, Stmt
 from tang_verified.semantics.program import Def, DType, Program
 from tang_verified.semantics.terms import (
+    ONE,
     REAL_ONE,
     TRUE,
     ZERO,
@@ -49,12 +50,12 @@ from tang_verified.semantics.terms import (
     substitute,
 )  # fmt: skip
 
-
+STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
 WIDEST = 256  # columns of a tile that is as wide as its output
 LONGEST = 40  # letters of a kernel's name
 
 
-@dataclass
+@dataclass(frozen=True)
 class Choice:
     """Tile sizes that a search may vary. None: chosen here."""
 
@@ -113,8 +114,8 @@ class Planner:
             return False
         found = self._contraction() if self.choice.style == "tiled" else None
         if found is not None:
-            fixed = all(isinstance(self.extent[a], Const) and int(self.extent[a].value) <= WIDEST for a in self._columns(found))
-            return all(found.row in d.axes for d in self.defs) and (fixed or not self.beside)
+            narrow = not any(self._large(a, WIDEST + 1) for a in self._columns(found))
+            return all(found.row in d.axes for d in self.defs) and (narrow or not self.beside)
         self.lanes = max(self.lanes, self.target.threads)
         return not self.beside and not self._along_output() and all(set(self._rows()[0]) <= set(d.axes) for d in self.defs)
 
@@ -189,7 +190,7 @@ class Planner:
     def _store(self, d: Def, low: Lowering, axes: list[str]) -> Assign:
         loops: list[Loop] = []
         point: dict[str, Term] = {}
-        once, guard = self._once(d, low), TRUE
+        once, guard = self._once(d, low), conj()
         for axis in axes[:-1]:
             loop = self.names.fresh(f"{axis}_o")
             loops.append(Loop(Axis(loop, self.extent[axis]), "seq"))
@@ -202,6 +203,11 @@ class Planner:
         index = tuple(full.get(a, Var(a)) for a in d.axes)
         value = by_reciprocal(d.value, axes[-1]) if axes else d.value
         return Assign(tuple(loops), d.tensor.name, index, low.lower(value, point), conj(once, guard))
+
+    def _tiles_along(self, axis: str, tile: int) -> Term:
+        """How many tiles; one at least for an output that has not this axis, whatever the axis' extent."""
+        count = ceildiv(self.extent[axis], tile)
+        return count if all(axis in d.axes for d in self.defs) else canonical(Op("max", (ONE, count)))
 
     def _once(self, d: Def, low: Lowering) -> Term:
         """Of the tiles along an axis that the definition has not, the first one stores it."""
@@ -217,6 +223,8 @@ class Planner:
             return [Loop(Axis(block, extent), "seq")], Var(block), TRUE
         copies = 2 if self._large(axis, 4 * self.lanes) else 1
         copies *= 2 if copies > 1 and self.folds_inside(low) else 1
+        while tiled is not None and 1 < copies and copies * self.lanes > tiled.tile:
+            copies //= 2
         block, copy, lane = (self.names.fresh(f"{axis}_{s}") for s in ("b", "u", "l"))
         width = copies * self.lanes
         local = iadd(imul(Var(block), width), Var(lane))
@@ -264,7 +272,7 @@ class Planner:
                 low.tiled.pop(axis, None)
         body = [*out, *self.store(low, rest)]
         if column is not None:
-            body = [For(Axis(grid, ceildiv(self.extent[column], 256)), "grid", tuple(body))]
+            body = [For(Axis(grid, self._tiles_along(column, 256)), "grid", tuple(body))]
         for axis in reversed(rows):
             body = [For(Axis(axis, self.extent[axis]), "grid", tuple(body))]
         return body
@@ -292,7 +300,8 @@ class Planner:
         first, second = self.folds
         axis = second.axes[0]
         shared = substitute(second.body[0], {axis.name: Var(rest[0])})
-        if len(second.axes) != 1 or second.guard != TRUE or not depends(shared, first) or not any(holds(d.value, shared) for d in self.defs):
+        kept = depends(shared, first) and any(holds(d.value, shared) for d in self.defs)
+        if len(second.axes) != 1 or second.guard != TRUE or not kept:
             return []
         out = self._whole(low, first)
         name, lanes = self.names.fresh("row"), self.lanes
@@ -398,7 +407,7 @@ class Planner:
         group.finish(low)
         return out
 
-    def _tiles(self, group: Together, shape: Shape) -> tuple[Term, Term]:
+    def _tiles(self, group: Group, shape: Shape) -> tuple[Term, Term]:
         """(first tile, number of tiles): those that a mask leaves out for every row of the tile are skipped."""
         low, axis, tile = group.low, group.axis, group.tile
         upper: list[Term] = [axis.extent]
@@ -487,7 +496,7 @@ class Planner:
         own = [next((low.tiled[a] for a in d.axes if a in self.beside), column) for d in self.defs]
         body += [self._tile_store(d, low, row, column) for d, column in zip(self.defs, own, strict=True)]
         if not single:
-            body = [For(Axis(column_tile, ceildiv(column.extent, columns)), "grid", tuple(body))]
+            body = [For(Axis(column_tile, self._tiles_along(split.column, columns)), "grid", tuple(body))]
         body = [For(Axis(row_tile, ceildiv(row.extent, rows)), "grid", tuple(body))]
         for axis in reversed([a for a in self.axes if a not in (split.row, split.column)]):
             body = [For(Axis(axis, self.extent[axis]), "grid", tuple(body))]
@@ -557,10 +566,18 @@ def plan(
     choices = choices or {}
     for group in together(program, target, choices) if groups is None else groups:
         try:
-            made.append(_kernel(program, group, target, choices.get(group[0].tensor.name, Choice())))
+            made.append(_kernel(program, group, target, common_choice(group, choices) or Choice()))
         except LookupError as problem:
             raise Unplanned(kernel_name(program, tuple(d.tensor.name for d in group)), problem) from None
     return tuple(made)
+
+
+def common_choice(group: Together, choices: Mapping[str, Choice]) -> Choice | None:
+    """How a group is scheduled: as all its definitions are, in the simplest style of theirs; None if they differ."""
+    own = [choices.get(d.tensor.name, Choice()) for d in group]
+    style = max((choice.style for choice in own), key=STYLES.index)
+    alike = {replace(choice, style=style) for choice in own}
+    return alike.pop() if len(alike) == 1 else None
 
 
 def _kernel(program: Program, group: Together, target: Target, choice: Choice) -> Kernel:

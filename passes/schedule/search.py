@@ -7,7 +7,7 @@ from typing import Any
 
 from tang_verified.errors import CompileError
 from tang_verified.passes.derive import Derived
-from tang_verified.passes.schedule.plan import Choice, Unplanned, kernel_name, plan
+from tang_verified.passes.schedule.plan import STYLES, Choice, Unplanned, common_choice, kernel_name, plan
 from tang_verified.passes.schedule.target import Target
 from tang_verified.passes.schedule.together import Together, together
 from tang_verified.proofs.check import Certified, certify
@@ -16,7 +16,6 @@ from tang_verified.semantics.program import Program
 from tang_verified.semantics.terms import IllFormed
 
 OPTIONS = tuple(field.name for field in fields(Choice))
-STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
 
 
 def certified_plan(
@@ -29,18 +28,20 @@ def certified_plan(
     styles = {d.tensor.name: 0 for d in program.defs}
     common = {option: value for option, value in schedule.items() if option not in styles}  # for every definition
     notes: list[str] = []
-    apart: frozenset[str] = frozenset()
+    refused: set[tuple[frozenset[str], str]] = set()
     while True:
         choices = {name: _choice(STYLES[level], {**common, **schedule.get(name, {})}) for name, level in styles.items()}
-        groups = together(program, target, choices, apart)
+        groups = together(program, target, choices, refused)
         try:
             return certify(traced, steps, plan(program, target, choices, groups)), tuple(notes)
         except (Refused, IllFormed, LookupError) as problem:
             blamed = _blamed(problem, program, groups)
-            several = [d.tensor.name for group in groups if len(group) > 1 for d in group if d.tensor.name in blamed]
+            several = [group for group in groups if len(group) > 1 and group[0].tensor.name in blamed]
+            for group in several:
+                names, choice = [d.tensor.name for d in group], common_choice(group, choices)
+                refused.add((frozenset(names), choice.style if choice else ""))
+                notes.append(f"schedule together of {', '.join(names)}: {problem}")
             if several:
-                apart |= frozenset(several)
-                notes.append(f"schedule together of {', '.join(several)}: {problem}")
                 continue
             notes.append(f"schedule {STYLES[max(styles[b] for b in blamed)]} of {', '.join(blamed)}: {problem}")
             if all(styles[b] == len(STYLES) - 1 for b in blamed):

@@ -15,7 +15,7 @@ By structure and cost alone. A definition joins others when
      in folds over equal extents: a fold for each element, or a special function (exp, division, …) of the element
      an element of a tensor that each of the two reads once in all: its index has every axis around it. Where there is no
      such axis left out, as the column of a product, memory is what costs;
-4. they are to be scheduled alike, in a form that computes folds ahead of what is stored.
+4. they are to be scheduled alike (in the simplest of their styles), in a form that computes folds ahead of what is stored.
 
 Products of one matrix with several others (x·a, x·b) stay apart: what they share is copied once a tile, and the products
 are the work.
@@ -23,7 +23,7 @@ are the work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tang_verified.passes.schedule.analysis import SPECIAL, contraction, inner_folds, key, renamed, row_folds
@@ -49,20 +49,21 @@ from tang_verified.semantics.terms import (
 if TYPE_CHECKING:
     from tang_verified.passes.schedule.plan import Choice
 
+Refusal = tuple[frozenset[str], str]  # the names of a group, and the style that it was refused in
 Together = tuple[Def, ...]  # what one kernel computes, in the program's order
 
 
 def together(
-    program: Program, target: Target, choices: Mapping[str, Choice], apart: frozenset[str] = frozenset()
+    program: Program, target: Target, choices: Mapping[str, Choice], refused: Collection[Refusal] = ()
 ) -> list[Together]:  # fmt: skip
-    """The program's definitions in groups, one a kernel, each after what it reads. Those in `apart` stay alone."""
+    """The program's definitions in groups, one a kernel, each after what it reads. No two definitions of a group that was
+    refused are tried again together in that style."""
     groups: list[Together] = []
     for d in program.defs:
         for place, group in enumerate(groups):
             wider = (*group, d)
             joined = [*groups[:place], wider, *groups[place + 1 :]]
-            free = not {member.tensor.name for member in wider} & apart
-            if free and saves(program, wider) and in_order(program, joined) and fits(program, wider, target, choices):
+            if saves(program, wider) and in_order(program, joined) and fits(program, wider, target, choices, refused):
                 groups = joined
                 break
         else:
@@ -70,13 +71,18 @@ def together(
     return in_order(program, groups) or groups
 
 
-def fits(program: Program, group: Together, target: Target, choices: Mapping[str, Choice]) -> bool:
+def fits(
+    program: Program, group: Together, target: Target, choices: Mapping[str, Choice], refused: Collection[Refusal]
+) -> bool:  # fmt: skip
     """Whether one schedule serves them all."""
-    from tang_verified.passes.schedule.plan import Choice, Planner
+    from tang_verified.passes.schedule.plan import Planner, common_choice
 
-    own = [choices.get(d.tensor.name, Choice()) for d in group]
-    alike = all(choice == own[0] for choice in own) and not own[0].apart
-    return alike and Planner(program, group, target, own[0]).shares()
+    choice = common_choice(group, choices)
+    if choice is None or choice.apart:
+        return False
+    names = {d.tensor.name for d in group}
+    tried = any(style == choice.style and len(names & before) > 1 for before, style in refused)
+    return not tried and Planner(program, group, target, choice).shares()
 
 
 def in_order(program: Program, groups: list[Together]) -> list[Together] | None:

@@ -79,6 +79,11 @@ def norm_and_statistics(x: tv.spec("n m>=1"), w: tv.spec("m>=1")):
     return (x - mean) * scale * w, mean[:, 0], scale[:, 0]
 
 
+def two_of_a_product(x: tv.spec("n 160"), w: tv.spec("160 m")):
+    xp = x.__array_namespace__()
+    return xp.sin(x @ w), xp.cos(x @ w)
+
+
 def sum_and_largest(x: tv.spec("n m>=1")):
     return x.sum(axis=-1), x.max(axis=-1)
 
@@ -113,6 +118,7 @@ def in_between(x: tv.spec("n m>=1"), a: tv.spec("n n")):
 
 TOGETHER = (
     attention, attention_of_any_width, causal, two_values, gradients_of_keys, gradients_of_narrow_values, causal_gradients,
-    statistics, softmax_and_log_sum, norm_and_statistics, sum_and_largest, maps,
+    statistics, softmax_and_log_sum, norm_and_statistics, sum_and_largest,
+    two_of_a_product, maps,
 )  # fmt: skip
 APART = (projections, one_of_the_other, rows_and_columns, other_extents)

@@ -47,6 +47,8 @@ def exponentials(made: Kernel) -> int:
 @pytest.mark.parametrize("target", [Target(), GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("fn", several.TOGETHER, ids=lambda fn: fn.__name__)
 def test_one_kernel(fn: Callable[..., Any], target: Target) -> None:
+    if target.threads and fn is several.attention_of_any_width:
+        pytest.skip("rows of any width have no tile in shared memory: the search falls back to another style")
     (made,) = kernels(fn, target)
     assert sorted(made.outputs) == sorted(made.program.outputs)
     alone = kernels(fn, target, apart=1)
