@@ -171,11 +171,13 @@ class Mutant:
 
 MUTANTS = (
     *(Mutant(f"output {k} not written", program, target, unwritten(k), "cover/")
-      for program in ("statistics", "gradients_of_keys", "attention") for target in TARGETS for k in (0, 1)),
+      for program in ("statistics", "gradients_of_keys") for target in TARGETS for k in (0, 1)),
+    Mutant("output 1 not written", "attention", "gpu", unwritten(1), "cover/"),
     *(Mutant(f"output {k} never written", program, "cpu", never(k), "cover/")
       for program in ("statistics", "gradients_of_keys") for k in (0, 1)),
     *(Mutant(f"output {k} written twice", program, target, twice(k), "no-race/")
-      for program in ("statistics", "gradients_of_keys", "attention") for target in TARGETS for k in (0, 1)),
+      for program in ("statistics", "gradients_of_keys") for target in TARGETS for k in (0, 1)),
+    Mutant("output 0 written twice", "attention", "gpu", twice(0), "no-race/"),
     *(Mutant("outputs swapped", program, target, swapped, "value/")
       for program in ("statistics", "gradients_of_keys", "two_of_a_product", "maps") for target in TARGETS),
     Mutant("outputs of other ranks swapped", "attention", "cpu", swapped, ""),
