@@ -81,7 +81,7 @@ def norm_and_statistics(x: tv.spec("n m>=1"), w: tv.spec("m>=1")):
 
 def two_of_a_product(x: tv.spec("n 160"), w: tv.spec("160 m")):
     xp = x.__array_namespace__()
-    return xp.sin(x @ w), xp.cos(x @ w)
+    return xp.maximum(x @ w, 0.0), (x @ w) ** 2
 
 
 def sum_and_largest(x: tv.spec("n m>=1")):
