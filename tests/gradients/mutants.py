@@ -362,7 +362,7 @@ MUTANTS = (
     Mutant("what holds at one point, told by a logarithm", "branch at a pole", 0, rewrite("pointwise", lambda t: isinstance(t, Op) and t.name == "mul", lambda program, t: REAL_ZERO, "sum"), "pointwise/smooth"),
     Mutant("a kink in a derivative that is differentiated", "gradient of a gradient", 0, put(kink), "gradient/part-0/smooth"),
     Mutant("a kink in a tangent that is differentiated", "gradient of a tangent", 0, put(lambda t: Op("select", (Op("eq", (reads(t)[0], REAL_ZERO)), REAL_ZERO, t)) if isinstance(t, Op) and t.name == "add" else None), "tangent/smooth"),
-    Mutant("a definition's name taken", "softmax", ("define", 2), defined(lambda program, d: replace(d, tensor=replace(d.tensor, name="t5_div"))), "was a definition before"),
+    Mutant("a definition's name taken", "softmax", ("define", 2), defined(lambda program, d: replace(d, tensor=replace(d.tensor, name="t5_div"))), "define/name"),
     Mutant("a definition that reads later ones", "softmax", ("define", 2), lambda program, step: replace(step, tensor=program.defs[0].tensor.name), "no tensor of reals before it"),
     Mutant("weights of another shape", "softmax", ("define", 3), defined(lambda program, d: replace(d, value=Gradient((("t5_div_add", "ct"),), "t5_div_add"))), "differ in shape"),
     Mutant("a definition left unread by its derivative alone", "softmax", 0, lambda program, step: Step("drop", "t5_div_add", (), None, None), "drop/unused"),
