@@ -116,7 +116,8 @@ def body_of(certified: Certified, sources: Mapping[str, str], arithmetic: Sequen
             "rule": step.rule, "tensor": step.tensor, "path": list(step.path),
             "before": None if step.before is None else table.term(step.before),
             "after": None if step.after is None else table.term(step.after),
-            "note": step.note, "from": program_digest(program), "to": program_digest(following), "ieee": step_effect(step),
+            "note": step.note, "from": program_digest(program), "to": program_digest(following),
+            "ieee": step_effect(step, program),
         })  # fmt: skip
         program = following
     last = program_digest(program)

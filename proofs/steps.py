@@ -267,6 +267,8 @@ def _finite(equality: Equality, program: Program, before: Term, after: Term, sco
 
 
 def _drop(ledger: Ledger, program: Program, step: Step) -> Program:
+    if step.path or step.before is not None or step.after is not None:
+        raise IllFormed(f"dropping {step.tensor} takes no path, before or after")
     d = program.definition(step.tensor)
     users = [x.tensor.name for x in program.defs if any(r.tensor == step.tensor for r in reads(x.value))]
     if users or step.tensor in program.outputs:
