@@ -258,7 +258,7 @@ class Stores(Matcher):
                     raise Mismatch(line, "not one lane's value")
                 return Store(line, self.key_of(register), number, Value(given.node, given.kind), kind, None, register)
             case Set(line, Index() as target, value):
-                memory, offset = machine.address(target, here)
+                memory, offset = machine.element(target, here)
                 return self.into(line, memory, offset, machine.value(value, here), ELEMENTS[memory.element], None)
             case Set(line, Vector(_, kind, _, address), value):
                 memory, offset = machine.address(address, here)
