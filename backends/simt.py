@@ -23,6 +23,7 @@ from tang_verified.backends.launch import Binding, Launch, Plan
 from tang_verified.backends.names import Names
 from tang_verified.backends.scopes import Context, Line, Scope, flatten
 from tang_verified.backends.storage import Memory, Registers, Variables, settled
+from tang_verified.proofs.readback.simt_text import RESERVED
 from tang_verified.proofs.threads import reads_in_order
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Kernel, Loop, Stmt, Wait, shared_bytes
@@ -98,7 +99,7 @@ class _Printer(Assigns):
     dialect: SimtDialect
 
     def __init__(self, kernel: Kernel, dialect: SimtDialect, registers: Registers) -> None:
-        super().__init__(dialect, Names(dialect.reserved), registers)
+        super().__init__(dialect, Names(dialect.reserved | RESERVED), registers)  # a word of any GPU's language
         self.kernel = kernel
         self.mutable: set[str] = set()
         self.shared: list[tuple[str, DType, int]] = []
@@ -129,7 +130,7 @@ class _Printer(Assigns):
         arrays = tuple((self.memory(b.name).variable, b.dtype, b.written) for b in bindings)
         entries, plans = [], []
         for number, body in enumerate(launches):
-            name = self.names.take(kernel.name if len(launches) == 1 else f"{kernel.name}_{number}")
+            name = self.names.entry(kernel.name if len(launches) == 1 else f"{kernel.name}_{number}")
             lines, blocks = self.launch(tuple(body), names)
             machine = kernel.machine
             entries.append(Entry(name, machine.threads, machine.subgroup, arrays, tuple(sizes), tuple(self.shared), lines))
