@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tang_verified.passes.fuse import drop_unused, inline
-from tang_verified.passes.policy import materialised
+from tang_verified.passes.policy import materialised, written_twice
 from tang_verified.passes.rename import rename
 from tang_verified.passes.rule import Derivation
 from tang_verified.passes.scratch import Scratch
@@ -48,4 +48,8 @@ def derive(program: Program, plain: Callable[[str], bool] = lambda name: False) 
             value = derivation.value(name)
             derivation.take(Step("finite", name, (), value, value, "finite"))
     drop_unused(derivation)
-    return Derived(derivation.program, tuple(derivation.steps), tuple(str(note) for note in derivation.notes))
+    notes = [
+        f"schedule: {name} is computed on its own: it is read more than once, and written out it has {count} terms"
+        for name, count in written_twice(program, kept).items()
+    ]
+    return Derived(derivation.program, tuple(derivation.steps), (*notes, *(str(note) for note in derivation.notes)))
