@@ -1,10 +1,10 @@
 """Index arithmetic stays within 64-bit (or 32-bit) integers: every intermediate of every index, for all declared sizes.
 
 Bounds are exact integers: |c·x| <= |c|·max|x|, |x + y| <= max|x| + max|y|, |Σ_{j<n} x| <= n·max|x|. What a buffer holds
-counts as what was computed into it; elements of integer arrays, and folds of them, are the user's own. An array offset is computed in Horner form from
-in-bounds indices of an array of at most 2^62 elements (checked when it is called), so its intermediates are below that.
-A kernel of 32-bit indices is for sizes up to 2^28, so that seven may be added, and arrays of fewer than 2^31 elements
-(both checked when it is called).
+counts as what was computed into it; elements of integer arrays, and folds of them, are the user's own. An array offset is
+computed in Horner form from in-bounds indices of an array of at most 2^62 elements (checked when it is called), so its
+intermediates are below that. A kernel of 32-bit indices is for sizes up to 2^28, so that seven may be added, and arrays of
+fewer than 2^31 elements (both checked when it is called).
 """
 
 from __future__ import annotations
