@@ -321,6 +321,8 @@ def _kind(equality: Equality, term: Term, scope: Scope) -> Kind:
 
 
 def _drop(ledger: Ledger, program: Program, step: Step) -> Program:
+    if step.path or step.before is not None or step.after is not None:
+        raise IllFormed(f"dropping {step.tensor} takes no path, before or after")
     d = program.definition(step.tensor)
     users = [x.tensor.name for x in program.defs if step.tensor in mentions(x.value)]
     if users or step.tensor in program.outputs:
