@@ -266,10 +266,11 @@ def open_folds(derivation: Derivation, names: Sequence[str], first: str) -> None
 
 
 def _open(derivation: Derivation, name: str) -> None:
-    """Inner folds first; a fold met before is recalled."""
+    """Inner folds first; a fold met before is recalled. One that reads within its tensors only under a condition stays."""
+    stay: set[Fold] = set()
     while True:
         d = derivation.program.definition(name)
-        found = next(_closed_folds(d), None)
+        found = next((found for found in _closed_folds(d) if found[1] not in stay), None)
         if found is None:
             return
         path, fold, axes = found
@@ -279,8 +280,9 @@ def _open(derivation: Derivation, name: str) -> None:
             tensor = Tensor(stem, _dtype(derivation.program, d, fold), tuple(a.extent for a in axes))
             own = tidy(fold, {s.name for s in derivation.program.sizes} | {a.name for a in axes})
             new = Def(tensor, tuple(a.name for a in axes), own)
-            if not derivation.take(Step("define", name, (), None, None, "open", new)):
-                return
+            if not derivation.take_all([Step("define", name, (), None, None, "open", new)], moves_reads=True):
+                stay.add(fold)
+                continue
             known = Read(stem, tuple(Var(a.name) for a in axes), sort_of(fold))
         if not derivation.rewrite("recall", name, path, known, "open"):
             return

@@ -63,6 +63,8 @@ def matched(pattern: Term, term: Term, holes: Sequence[str]) -> dict[str, Term] 
                 walk(a, b)
 
     walk(alpha(canonical(pattern)), alpha(canonical(term)))
-    if set(found) != set(holes) or any(name.startswith(".") for t in found.values() for name in free_vars(t)):
+    if set(found) != set(holes) or any(sort_of(t) != "int" for t in found.values()):
+        return None
+    if any(name.startswith(".") for t in found.values() for name in free_vars(t)):
         return None
     return found if alpha(canonical(substitute(pattern, found))) == alpha(canonical(term)) else None

@@ -94,7 +94,7 @@ class Derivation:
 
     def _leaves_tensors(self, step: Step) -> bool:
         """Whether some read of the step's definition can no longer be shown to lie within its tensor; noted if so."""
-        d = self.program.definition(step.tensor)
+        d = step.new or self.program.definition(step.tensor)
         taken = {size.name for size in self.program.sizes} | set(d.axes)
         start = Scope(self.ledger.base).over(tuple(Axis(n, e) for n, e in zip(d.axes, d.tensor.shape, strict=True)))
 

@@ -17,9 +17,10 @@ any other finite d'. Innermost folds F(d') are first written as T = h·F(d), als
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 
 from tang_verified.proofs.equality import Equality, Scope
-from tang_verified.proofs.ledger import show
+from tang_verified.proofs.ledger import Refused, show
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.derivative import (
     axioms,
@@ -33,6 +34,7 @@ from tang_verified.semantics.derivative import (
 )  # fmt: skip
 from tang_verified.semantics.meaning import FINITE, same
 from tang_verified.semantics.program import SORTS, Def, Program, check_read
+from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
     ADD,
     MAX,
@@ -40,6 +42,7 @@ from tang_verified.semantics.terms import (
     REAL_ZERO,
     TRUE,
     Axis,
+    Const,
     Fold,
     Gradient,
     Op,
@@ -60,6 +63,7 @@ from tang_verified.semantics.terms import (
 )  # fmt: skip
 from tang_verified.semantics.wellformed import check_term
 
+ENTIRE = frozenset("exp expm1 sin cos tanh sinh cosh atan erf".split())  # finite everywhere
 # definition left out -> (definition g, the folds of g that change, rewritten) for each g
 Invariants = Mapping[str, tuple[tuple[str, tuple[Term, ...]], ...]]
 
@@ -186,7 +190,8 @@ def same_share(equality: Equality, name: str, due: Term, part: Term, scope: Scop
         return
     other = part if isinstance(part, Fold) and part.monoid == ADD else Fold(ADD, (), TRUE, (part,))
     if not due.axes and not other.axes:
-        equality.equal(name, due.body[0], part, scope)
+        here, there = (within_range(equality, name, f.body[0], scope) for f in (due, other))
+        equality.equal(name, here, there, scope)
         return
     own = [axis.name for axis in due.axes]
     places = [own.index(axis.name) for axis in other.axes if axis.name in own]
@@ -198,6 +203,20 @@ def same_share(equality: Equality, name: str, due: Term, part: Term, scope: Scop
         return tuple(Var(a.axes[place].name) for place in places)
 
     equality.reindex(name, due, other, scope, by_name)
+
+
+def within_range(equality: Equality, name: str, term: Term, scope: Scope) -> Term:
+    """(c ? x : 0) -> x, for what holds here of indices: where slopes count, the rest is to be the same term."""
+    match term:
+        case Op("select", (c, x, z)) if equality.slopes and z == REAL_ZERO and is_affine(c):
+            try:
+                with equality.ledger.trial():
+                    equality.ledger.holds(f"{name}/range", scope.facts, c)
+            except Refused:
+                return term
+            return within_range(equality, name, x, scope)
+        case _:
+            return term
 
 
 # -- dual numbers ---------------------------------------------------------------------------------------------------
@@ -219,12 +238,15 @@ def dual(equality: Equality, value: Term) -> None:
 
         forward = scalar_slope(term, of)
         backward: Term = REAL_ZERO
+        weights: list[Term] = []
         for part in scalar_weights(term):
-            share = times(part.weight, of(part.atom))
+            weight, share = part.weight, times(part.weight, of(part.atom))
             for condition in reversed(part.conditions):
                 share = Op("select", (condition, share, REAL_ZERO))
+                weight = Op("select", (condition, weight, REAL_ZERO))
+            weights.append(weight)
             backward = share if backward == REAL_ZERO else Op("add", (backward, share))
-        _agree(equality, forward, backward, (term, *slopes, *slopes.values()))
+        _agree(equality, forward, backward, (*slopes, *slopes.values()), (term, *weights))
         for atom in tuple(slopes):
             if isinstance(atom, Fold):
                 if atom.monoid not in (ADD, MAX, MIN):
@@ -235,17 +257,39 @@ def dual(equality: Equality, value: Term) -> None:
     layer(value)
 
 
-def _agree(equality: Equality, forward: Term, backward: Term, finite: tuple[Term, ...]) -> None:
-    """Where what is read, its slopes and the value itself are finite: at rsqrt(0) nothing is claimed."""
+def _agree(equality: Equality, forward: Term, backward: Term, atoms: tuple[Term, ...], values: tuple[Term, ...]) -> None:
+    """Where the atoms (what is read, and its slopes) are finite, and so are the value and its partials, in branches taken."""
     ledger = equality.ledger
     if alpha(canonical(forward)) == alpha(canonical(backward)):
         ledger.record("gradient/dual", "structure", show(forward))
         return
-    encoder, facts = equality.problem(Scope(ledger.base), (forward, backward, finite[0]))
-    facts += [encoder.encode(term).finite for term in finite]
+    marks: dict[Term, Sym] = {}
+    forward, backward, *values_ = (_marked(term, frozenset(atoms), marks) for term in (forward, backward, *values))
+    encoder, facts = equality.problem(Scope(ledger.base), (forward, backward, *values_))
+    facts += [encoder.encode(term).finite for term in (*atoms, *marks.values(), *values_)]
     claim = same(encoder.encode(forward), encoder.encode(backward))
     text = f"{show(forward)}  =  {show(backward)}"
     ledger.valid("gradient/dual", encoder, facts, claim, text, (forward, backward))
+
+
+def _marked(term: Term, finite: frozenset[Term], marks: dict[Term, Sym]) -> Term:
+    """The term with any finite number in place of each exp, tanh, …: what holds for all of them holds for these."""
+    if term in finite or not isinstance(term, Op):
+        return term
+    if term.name in ENTIRE and _bounded(term, finite):
+        return marks.setdefault(term, Sym(f"f{len(marks)}", "real"))
+    return Op(term.name, tuple(_marked(part, finite, marks) for part in term.args))
+
+
+def _bounded(term: Term, finite: frozenset[Term]) -> bool:
+    """Whether a term is finite because those are."""
+    match term:
+        case Const(value):
+            return isinstance(value, Fraction)
+        case Op(name, args):
+            return name in ("add", "sub", "mul", "neg", *ENTIRE) and all(_bounded(arg, finite) for arg in args)
+        case _:
+            return term in finite
 
 
 # -- tangent --------------------------------------------------------------------------------------------------------
@@ -268,7 +312,7 @@ def tangent(equality: Equality, program: Program, d: Def, after: Term, scope: Sc
         known = {name: _tangent_of(program, wanted, name) for name in mentions(user.value)}
         for name, tensor in known.items():
             real = SORTS[program.tensor(name).dtype] == "real"
-            if real and tensor is None and live(program, frozenset({name})) & moving.keys():
+            if real and tensor is None and name in moved(program, frozenset(moving)):
                 raise ledger.refuse("tangent/chain", f"no definition is {show(Tangent(name, wanted.along))}")
 
         def of(read: Read) -> Term:
@@ -280,6 +324,15 @@ def tangent(equality: Equality, program: Program, d: Def, after: Term, scope: Sc
         value = slope(user.value, of, names_at(program, d) | set(user.axes))
         due = substitute(value, dict(zip(user.axes, map(Var, d.axes), strict=True)))
     equality.equal("tangent", due, after, scope)
+
+
+def moved(program: Program, names: frozenset[str]) -> frozenset[str]:
+    """What changes with the named tensors, but for jumps: a count or a comparison between is constant."""
+    found = set(names)
+    for d in program.defs:
+        if SORTS[d.tensor.dtype] == "real" and mentions(d.value) & found:
+            found.add(d.tensor.name)
+    return frozenset(found)
 
 
 def _tangent_of(program: Program, wanted: Tangent, name: str) -> str | None:

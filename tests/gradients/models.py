@@ -203,6 +203,7 @@ MODELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "gradient of a gradient": (tv.grad(total(tv.grad(total(unary("x * x * x"))))), {"x": "n"}),
     "gradient of a tangent": (tv.grad(named(lambda x, d: tv.jvp(unary("x * x"))(x, d)[1].sum(), ("x", "d"))), {"x": "n", "d": "n"}),
     "closure": (tv.grad(lambda x: tv.grad(lambda z: (z * x).sum())(x).sum()), {"x": "n"}),
+    "branch at a pole": (tv.grad(elementwise("xp.where(xp.log(x) == -xp.inf, x * y, y).sum()")), VECTORS),
     "branch at a point": (tv.grad(elementwise("xp.where(x == 1.0, x * y, y).sum()")), VECTORS),
 }  # fmt: skip
 

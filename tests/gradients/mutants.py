@@ -359,6 +359,7 @@ MUTANTS = (
     Mutant("a kink rewritten", "relu", 0, rewrite("pointwise", lambda t: isinstance(t, Op) and t.name == "max", lambda program, t: Op("select", (Op("lt", (t.args[0], t.args[1])), t.args[1], t.args[0]))), "pointwise/smooth"),  # type: ignore[union-attr]
     Mutant("a kink brought in", "square root", 0, rewrite("pointwise", lambda t: isinstance(t, Read), lambda program, t: Op("select", (Op("eq", (t, REAL_ZERO)), REAL_ZERO, t)), "sqrt"), "pointwise/smooth"),
     Mutant("what holds at one point", "branch at a point", 0, rewrite("pointwise", lambda t: isinstance(t, Op) and t.name == "mul", lambda program, t: t.args[1], "sum"), "pointwise"),  # type: ignore[union-attr]
+    Mutant("what holds at one point, told by a logarithm", "branch at a pole", 0, rewrite("pointwise", lambda t: isinstance(t, Op) and t.name == "mul", lambda program, t: REAL_ZERO, "sum"), "pointwise/smooth"),
     Mutant("a kink in a derivative that is differentiated", "gradient of a gradient", 0, put(kink), "gradient/part-0/smooth"),
     Mutant("a kink in a tangent that is differentiated", "gradient of a tangent", 0, put(lambda t: Op("select", (Op("eq", (reads(t)[0], REAL_ZERO)), REAL_ZERO, t)) if isinstance(t, Op) and t.name == "add" else None), "tangent/smooth"),
     Mutant("a definition's name taken", "softmax", ("define", 2), defined(lambda program, d: replace(d, tensor=replace(d.tensor, name="t5_div"))), "was a definition before"),
