@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _HOME = {
     "TangError": "errors",
     "CompileError": "errors",
+    "Dual": "dual",
     "TraceError": "errors",
     "audit": "auditing",
     "compile": "compiler",
@@ -24,10 +25,12 @@ _HOME = {
     "vjp": "tracing.differentiate",
     "comprehension": "tracing.comprehension",
     "monoid": "tracing.comprehension",
+    "slope": "dual",
     "trace": "tracing.tracer",
 }
 __all__ = [
     "CompileError",
+    "Dual",
     "Spec",
     "TangError",
     "TraceError",
@@ -37,6 +40,7 @@ __all__ = [
     "grad",
     "jvp",
     "monoid",
+    "slope",
     "spec",
     "trace",
     "value_and_grad",
@@ -46,6 +50,7 @@ __all__ = [
 if TYPE_CHECKING:
     from tang_verified.auditing import audit
     from tang_verified.compiler import compile
+    from tang_verified.dual import Dual, slope
     from tang_verified.errors import CompileError, TangError, TraceError
     from tang_verified.tracing.comprehension import comprehension, monoid
     from tang_verified.tracing.differentiate import grad, jvp, value_and_grad, vjp
