@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tang_verified.passes.fuse import drop_unused, inline
 from tang_verified.passes.gradient import write_out
-from tang_verified.passes.policy import materialised
+from tang_verified.passes.policy import materialised, repeated
 from tang_verified.passes.rename import rename
 from tang_verified.passes.rule import Derivation
 from tang_verified.passes.scratch import Scratch
@@ -38,10 +38,11 @@ def derive(program: Program, plain: Callable[[str], bool] = lambda name: False) 
     write_out(derivation)
     program = derivation.program
     kept = materialised(program)
+    again = repeated(program, kept)
     simplifier = Simplifier(derivation)
     for d in program.defs:
         name = d.tensor.name
-        inline(derivation, name, kept)
+        inline(derivation, name, kept - again.get(name, frozenset()))
         rename(derivation, name)
         simplifier.simplify(name)
         rename(derivation, name)

@@ -27,16 +27,22 @@ from tang_verified.semantics.terms import (
 def inline(derivation: Derivation, tensor: str, kept: frozenset[str]) -> None:
     """Write into one definition what it reads and is not kept."""
     defined = {d.tensor.name for d in derivation.program.defs} - kept
-    for path in _places(derivation.value(tensor), defined):
-        read = derivation.value(tensor, path)
-        if not isinstance(read, Read):
-            continue
-        source = derivation.program.definition(read.tensor)
-        d = derivation.program.definition(tensor)
-        taken = {size.name for size in derivation.program.sizes} | set(d.axes) | _bound(d.value)
-        value = apart(source.value, taken | set(source.axes))
-        after = canonical(substitute(value, dict(zip(source.axes, read.index, strict=True))))
-        derivation.rewrite("substitute", tensor, path, after, f"inline {read.tensor}")
+    before = None
+    while before != derivation.value(tensor):  # what is written in may read what is to be written in here alone
+        before = derivation.value(tensor)
+        for path in _places(before, defined):
+            read = derivation.value(tensor, path)
+            if isinstance(read, Read):
+                _write_in(derivation, tensor, path, read)
+
+
+def _write_in(derivation: Derivation, tensor: str, path: tuple[int, ...], read: Read) -> None:
+    source = derivation.program.definition(read.tensor)
+    d = derivation.program.definition(tensor)
+    taken = {size.name for size in derivation.program.sizes} | set(d.axes) | _bound(d.value)
+    value = apart(source.value, taken | set(source.axes))
+    after = canonical(substitute(value, dict(zip(source.axes, read.index, strict=True))))
+    derivation.rewrite("substitute", tensor, path, after, f"inline {read.tensor}")
 
 
 def drop_unused(derivation: Derivation) -> None:

@@ -10,12 +10,13 @@ By structure and cost alone. A definition P that C reads at index e is written i
                    long            it has folds, and r's extent, or the extent of a fold of P that varies with j,
                                    is fixed and above 128
                  (contraction -> pointwise -> contraction with short or symbolic extents stays one definition)
-    statistic    as before, and e leaves out all of C's axes, or two: no tile of C shares what it computes of P (a row's maximum,
-                 read in a sum over rows). Then P is kept when it has a fold that varies with j and is not short
+    statistic    as before, and e leaves out all of C's axes, or two: no tile of C shares what it computes of P (a row's
+                 maximum, read in a sum over rows). Then P is kept when it has a fold that varies with j and is not short
     computed twice   P is matmul-like (a sum of products of different reads, over a symbolic extent or more than 128),
                  and two kept definitions would each contain it, or one of them at two different indices
 
-Outputs are kept. What is kept is never a transpose, slice or reshape, but what that is a view of. Row statistics (sums,
+Outputs are kept. What is kept is never a transpose, slice or reshape, but what that is a view of; and of x[i, k] / l[i] it is
+l, which has fewer axes and all the folds. Row statistics (sums,
 means, maxima of a row) may be computed more than once.
 """
 
@@ -57,21 +58,79 @@ class Use:
 
 def materialised(program: Program) -> frozenset[str]:
     """The definitions to keep: the outputs, and what the docstring above says."""
-    kept = set(program.outputs)
+    decided = frozenset(program.outputs)
     while True:
+        kept = set(decided)  # the rest is judged anew: with more kept, less is recomputed
         forms = _forms(program, kept, decide=True)
         more = next(_twice(program, forms, kept), None) or next(_shifted(program, forms, kept), None)
-        if more is None:
+        if more is None or _sources(program, forms, kept, more) <= decided:
             return frozenset(kept)
-        kept.add(_source(program, more))
+        decided |= _sources(program, forms, kept, more)
 
 
-def _source(program: Program, name: str) -> str:
-    """What a view is a view of: a transpose, slice or reshape is never kept itself."""
-    value = program.definition(name).value
-    if isinstance(value, Read) and any(d.tensor.name == value.tensor for d in program.defs):
-        return _source(program, value.tensor)
-    return name
+def _sources(program: Program, forms: dict[str, Term], kept: set[str], name: str) -> frozenset[str]:
+    """What to keep for a definition: what a view is a view of; and where its long folds are all those of other definitions
+    these, if that is less: fewer axes, or no more symbolic ones where the definition folds over them."""
+    d = program.definition(name)
+    defined = {x.tensor.name: x for x in program.defs}
+    if isinstance(d.value, Read) and d.value.tensor in defined:
+        return _sources(program, forms, kept, d.value.tensor)
+    below = {r.tensor for r in reads(d.value) if r.tensor in defined and r.tensor not in kept and _endless(forms[r.tensor])}
+    folds = any(True for _ in _folds(d.value))
+    more = any(_symbolic(defined[x]) > _symbolic(d) if folds else len(defined[x].axes) >= len(d.axes) for x in below)
+    if not below or _endless(d.value) or more:
+        return frozenset((name,))
+    return frozenset().union(*(_sources(program, forms, kept, other) for other in below))
+
+
+def _endless(term: Term) -> bool:
+    """Whether a fold in the term is long, or may be."""
+    return any(not isinstance(axis.extent, Const) or _long(axis.extent) for fold in _folds(term) for axis in fold.axes)
+
+
+def _symbolic(d: Def) -> int:
+    return sum(not isinstance(extent, Const) for extent in d.tensor.shape)
+
+
+def repeated(program: Program, kept: frozenset[str]) -> dict[str, frozenset[str]]:
+    """For each kept definition the kept row statistics that it computes itself all the same: light ones (no fold in a fold),
+    and those that its own pass over the row has in hand, so that one kernel can give both."""
+    plain = dict(_forms(program, set(kept), decide=False))
+    order = [d for d in program.defs if d.tensor.name in kept]
+    leader: dict[str, str] = {}
+    for d in order:
+        for other in _statistics(program, plain, d, kept):
+            if len(program.definition(other).axes) < len(d.axes):
+                leader.setdefault(other, d.tensor.name)
+    out: dict[str, frozenset[str]] = {}
+    for d in order:
+        name = d.tensor.name
+        mine = (leader.get(name, name), name)
+        found = _statistics(program, plain, d, kept)
+        out[name] = frozenset(x for x in found if _light(plain[x]) or leader.get(x) in mine)
+    return out
+
+
+def _statistics(program: Program, plain: dict[str, Term], d: Def, kept: frozenset[str]) -> frozenset[str]:
+    """Kept definitions with folds that d reads, directly or through such, at its own axes alone."""
+    found: set[str] = set()
+    frontier: list[tuple[str, dict[str, Term]]] = [(d.tensor.name, {axis: Var(axis) for axis in d.axes})]
+    while frontier:
+        name, at = frontier.pop()
+        for read in reads(plain[name]):
+            other = next((x for x in program.defs if x.tensor.name == read.tensor and read.tensor in kept), None)
+            index = tuple(substitute(i, at) for i in read.index)
+            aligned = all(i == Const(0) or (isinstance(i, Var) and i.name in d.axes) for i in index)
+            if other is None or not aligned or read.tensor in found or not any(True for _ in _folds(plain[read.tensor])):
+                continue
+            found.add(read.tensor)
+            frontier.append((read.tensor, dict(zip(other.axes, index, strict=True))))
+    return frozenset(found)
+
+
+def _light(term: Term) -> bool:
+    """Whether a row's fold reads each element once, as a sum of squares does, and is no product of a row and a matrix."""
+    return not any(heavy(fold) or any(True for _ in _held(fold)) for fold in _folds(term))
 
 
 def _forms(program: Program, kept: set[str], *, decide: bool) -> dict[str, Term]:
@@ -87,7 +146,7 @@ def _forms(program: Program, kept: set[str], *, decide: bool) -> dict[str, Term]
         if decide and name not in kept and any(
             recomputes(d, value, consumer, use) for consumer in program.defs for use in uses(d, consumer)
         ):
-            kept.add(_source(program, name))
+            kept |= _sources(program, forms, kept, name)
             if name not in kept:  # something before it is kept instead: what is known of the definitions since has changed
                 return _forms(program, kept, decide=True)
     return forms
