@@ -12,15 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tang_verified.passes.fuse import drop_unused, inline
-from tang_verified.passes.gradient import write_out
-from tang_verified.passes.policy import materialised, repeated
+from tang_verified.passes.gradient import fresh, remember, write_out
+from tang_verified.passes.log_sum import centre, log_sum, logarithm
+from tang_verified.passes.policy import materialised, repeated, statistics
+from tang_verified.passes.recall import recall, remains
 from tang_verified.passes.rename import rename
 from tang_verified.passes.rule import Derivation
 from tang_verified.passes.scratch import Scratch
 from tang_verified.passes.simplify import Simplifier
 from tang_verified.passes.tuple import pair
 from tang_verified.proofs.steps import Step
-from tang_verified.semantics.program import Program
+from tang_verified.semantics.program import Def, Program, Tensor
+from tang_verified.semantics.terms import Op, mentions
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,58 @@ class Derived:
     program: Program
     steps: tuple[Step, ...]
     notes: tuple[str, ...]
+
+
+def _normal(derivation: Derivation, simplifier: Simplifier, name: str, kept: frozenset[str]) -> None:
+    inline(derivation, name, kept)
+    rename(derivation, name)
+    simplifier.simplify(name)
+    rename(derivation, name)
+
+
+def _with_statistics(
+    derivation: Derivation, simplifier: Simplifier, name: str, kept: frozenset[str], own: frozenset[str]
+) -> bool:  # fmt: skip
+    """Simplify a definition with the kept row statistics that it reads written in, as more is known of them so, then recall
+    them. Whether all could be recalled; if not, nothing is done."""
+    written = statistics(derivation.program, name, kept) - own
+    if not written:
+        return False
+    before, count = derivation.program, len(derivation.steps)
+    _normal(derivation, simplifier, name, kept - own - written)
+    Simplifier(derivation, (log_sum,)).simplify(name)
+    logarithms = [d.tensor.name for d in before.defs if _is_logarithm(d)]
+    recall(derivation, name, [*logarithms, *(d.tensor.name for d in before.defs if d.tensor.name in written)])
+    rename(derivation, name)
+    value = derivation.value(name)
+    for other in written:
+        d = derivation.program.definition(other)
+        if remains(value, d.value, d.axes):
+            derivation.program = before
+            del derivation.steps[count:]
+            return False
+    return True
+
+
+def _add_logarithm(derivation: Derivation, name: str) -> str | None:
+    """M + log Σ_j exp(u_j − M) beside such a sum, for those that need M and the sum; its name."""
+    d = derivation.program.definition(name)
+    top = centre(d.value)
+    following = derivation.program.defs[derivation.program.defs.index(d) + 1 :]
+    if top is None or not following:
+        return None
+    new = fresh(derivation.program, f"{name}_log")
+    added = Def(Tensor(new, d.tensor.dtype, d.tensor.shape), d.axes, logarithm(d.value, top))
+    taken = derivation.take(Step("define", following[0].tensor.name, (), None, None, "log-sum", added))
+    return new if taken else None
+
+
+def _is_logarithm(d: Def) -> bool:
+    match d.value:
+        case Op("add", (top, Op("log", (total,)))):
+            return centre(total) == top
+        case _:
+            return False
 
 
 def derive(program: Program, plain: Callable[[str], bool] = lambda name: False) -> Derived:
@@ -42,14 +97,14 @@ def derive(program: Program, plain: Callable[[str], bool] = lambda name: False) 
     simplifier = Simplifier(derivation)
     for d in program.defs:
         name = d.tensor.name
-        inline(derivation, name, kept - again.get(name, frozenset()))
-        rename(derivation, name)
-        simplifier.simplify(name)
-        rename(derivation, name)
+        own = again.get(name, frozenset())
+        if not _with_statistics(derivation, simplifier, name, kept, own):
+            _normal(derivation, simplifier, name, kept - own)
         if plain(name):
             pair(derivation, name)
-        if name in kept and name not in program.outputs:  # those that read it may then take it for finite
-            value = derivation.value(name)
-            derivation.take(Step("finite", name, (), value, value, "finite"))
+        if name in kept and any(name in mentions(x.value) for x in program.defs):  # those that read it may then rely on it
+            remember(derivation, name)
+            if name not in program.outputs and (new := _add_logarithm(derivation, name)) is not None:
+                kept |= {new}
     drop_unused(derivation)
     return Derived(derivation.program, tuple(derivation.steps), tuple(str(note) for note in derivation.notes))

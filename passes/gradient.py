@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tang_verified.passes.fuse import inline
 from tang_verified.passes.policy import materialised
+from tang_verified.passes.recall import matched, recall
 from tang_verified.passes.rename import rename, tidy
 from tang_verified.passes.rule import Derivation, Note
 from tang_verified.passes.simplify import Simplifier
@@ -24,7 +25,6 @@ from tang_verified.proofs.equality import Equality
 from tang_verified.proofs.gradient import Invariance, consumers, held, leaves, live, names_at, primed, shares
 from tang_verified.proofs.ledger import Refused
 from tang_verified.proofs.steps import Step
-from tang_verified.semantics.build import canonical
 from tang_verified.semantics.derivative import slope
 from tang_verified.semantics.program import SORTS, Def, DType, Program, Tensor
 from tang_verified.semantics.terms import (
@@ -41,7 +41,6 @@ from tang_verified.semantics.terms import (
     Tangent,
     Term,
     Var,
-    alpha,
     children,
     free_vars,
     mentions,
@@ -56,6 +55,8 @@ Ends = tuple[tuple[str, tuple[Term, ...]], ...]
 
 def write_out(derivation: Derivation) -> None:
     """Replace every derivative of the program, those that others depend on first."""
+    for name in [d.tensor.name for d in derivation.program.defs if d.tensor.name in held(derivation.program)]:
+        remember(derivation, name)  # copies of the arguments: as finite as these
     while (first := next((d for d in derivation.program.defs if isinstance(d.value, (Gradient, Tangent))), None)) is not None:
         before = derivation.program
         if isinstance(first.value, Gradient):
@@ -64,6 +65,12 @@ def write_out(derivation: Derivation) -> None:
             forward(derivation, first)
         if derivation.program == before:
             return  # the checker refused: certification will say so
+
+
+def remember(derivation: Derivation, name: str) -> None:
+    """Let what reads a definition rely on what it never is."""
+    value = derivation.value(name)
+    derivation.take(Step("finite", name, (), value, value, "finite"))
 
 
 # -- reverse mode ---------------------------------------------------------------------------------------------------
@@ -304,46 +311,10 @@ def _known(program: Program, d: Def, fold: Fold) -> Read | None:
             return None
         if not isinstance(other.value, Fold) or len(free_vars(other.value)) != len(free_vars(fold)):
             continue
-        names = _matched(other.value, fold, other.axes)
+        names = matched(other.value, fold, other.axes)
         if names is not None:
             return Read(other.tensor.name, tuple(names[axis] for axis in other.axes), sort_of(fold))
     return None
-
-
-def _matched(pattern: Term, term: Term, holes: Sequence[str]) -> dict[str, Term] | None:
-    """Values of the holes with which the pattern is the term."""
-    found: dict[str, Term] = {}
-
-    def walk(p: Term, t: Term) -> None:
-        if isinstance(p, Var) and p.name in holes:
-            found.setdefault(p.name, t)
-        elif type(p) is type(t):
-            for a, b in zip(children(p), children(t), strict=False):
-                walk(a, b)
-
-    walk(alpha(canonical(pattern)), alpha(canonical(term)))
-    if set(found) != set(holes) or any(name.startswith(".") for t in found.values() for name in free_vars(t)):
-        return None
-    return found if alpha(canonical(substitute(pattern, found))) == alpha(canonical(term)) else None
-
-
-def recall(derivation: Derivation, name: str, among: Sequence[str]) -> None:
-    """Read what the definitions `among` have computed already, the largest terms first."""
-
-    def walk(path: tuple[int, ...]) -> None:
-        term = derivation.value(name, path)
-        if isinstance(term, Op) and sort_of(term) == "real" and reads(term):
-            for other in among:
-                d = derivation.program.definition(other)
-                found = _matched(d.value, term, d.axes) if isinstance(d.value, Op) else None
-                if found is not None:
-                    read = Read(other, tuple(found[axis] for axis in d.axes), "real")
-                    if derivation.rewrite("recall", name, path, read, f"recall {other}"):
-                        return
-        for number in range(len(children(term))):
-            walk((*path, number))
-
-    walk(())
 
 
 def _dtype(program: Program, d: Def, fold: Fold) -> DType:

@@ -5,6 +5,7 @@
     (c ? … (c ? x : y) … : z)                   ->  (c ? … x … : z), and y in place of it under the other branch
     x + x                                       ->  2·x
     f(nan, y), f(x, nan)                        ->  nan      f((c ? nan : x), y)  ->  (c ? nan : f(x, y))
+    f((c ? a : b), (c ? x : y))                 ->  (c ? f(a, x) : f(b, y))
     −(g ? x : 0)                                ->  (g ? −x : 0)
     exp(−∞), exp(0), trunc(real(n)), real(3)    ->  0, 1, n, 3
     2 + 3, 2 − 3, 2·3, max(2, 3), …             ->  exact rationals (division by constants stays division)
@@ -78,6 +79,9 @@ def law(term: Op) -> Term | None:
         return None
     if NAN in term.args:
         return NAN
+    match term.args:
+        case (Op("select", (c, a, b)), Op("select", (d, x, y))) if alpha(c) == alpha(d):
+            return Op("select", (c, Op(term.name, (a, x)), Op(term.name, (b, y))))
     for number, arg in enumerate(term.args):
         match arg:
             case Op("select", (c, a, x)) if a == NAN:

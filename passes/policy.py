@@ -111,6 +111,27 @@ def repeated(program: Program, kept: frozenset[str]) -> dict[str, frozenset[str]
     return out
 
 
+def statistics(program: Program, name: str, kept: frozenset[str]) -> frozenset[str]:
+    """The kept definitions with folds and fewer axes than what they fold that a definition is computed from."""
+    defined = {d.tensor.name: d for d in program.defs}
+    ranks = {t.name: len(t.shape) for t in (*program.inputs, *(d.tensor for d in program.defs))}
+    found: set[str] = set()
+    frontier = [name]
+    seen: set[str] = set()
+    while frontier:
+        for read in reads(defined[frontier.pop()].value):
+            other = defined.get(read.tensor)
+            if other is None or read.tensor in seen:
+                continue
+            seen.add(read.tensor)
+            if read.tensor not in kept:
+                frontier.append(read.tensor)
+            elif any(True for _ in _folds(other.value)) and len(other.axes) < max(ranks[r.tensor] for r in reads(other.value)):
+                found.add(read.tensor)
+                frontier.append(read.tensor)
+    return frozenset(found)
+
+
 def _statistics(program: Program, plain: dict[str, Term], d: Def, kept: frozenset[str]) -> frozenset[str]:
     """Kept definitions with folds that d reads, directly or through such, at its own axes alone."""
     found: set[str] = set()

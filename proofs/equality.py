@@ -16,12 +16,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tang_verified.proofs.ledger import Ledger, Refused, conjunction, relevant, show
-from tang_verified.proofs.monoids import MonoidFacts
+from tang_verified.proofs.monoids import CANDIDATES, MonoidFacts, never, spelled
 from tang_verified.proofs.propose import propose_map
 from tang_verified.semantics.build import canonical, conj
-from tang_verified.semantics.meaning import Encoder, any_of, less, negate, same
+from tang_verified.semantics.meaning import Encoder, Kind, any_of, less, negate, same
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
+    ADD,
     MAX,
     MIN,
     TRUE,
@@ -185,6 +186,18 @@ class Equality:
         encoder, facts = self.problem(scope, (term,))
         return self.monoids.shows(name, encoder, facts, encoder.encode(term).finite, show(term))
 
+    def kind(self, name: str, term: Term, scope: Scope) -> Kind | None:
+        """The most that can be shown of what a term never is; None for nothing, or no real."""
+        if sort_of(term) != "real":
+            return None
+        encoder, facts = self.problem(scope, (term,))
+        value = encoder.encode(term)
+        for kind in CANDIDATES:
+            claim = never(value, kind)
+            if claim is not False and self.monoids.shows(f"{name}/{spelled(kind)}", encoder, facts, claim, show(term)):
+                return kind
+        return None
+
     def either(self, name: str, a: Fold, b: Fold, scope: Scope) -> None:
         """`reindex` from either side: the map may be easier to state one way."""
         if not self._attempt(self.reindex, name, a, b, scope):
@@ -192,7 +205,7 @@ class Equality:
 
     def problem(self, scope: Scope, terms: Sequence[Term]) -> tuple[Encoder, list[object]]:
         """An encoder, and the scope's facts in it together with bounds of the max and min folds that occur."""
-        encoder = Encoder(known=lambda fold: self.monoids.kind(fold, scope), finite=self.ledger.finite)
+        encoder = Encoder(known=lambda fold: self.monoids.kind(fold, scope), never=self.ledger.never)
         facts: list[object] = conjunction(encoder, scope.facts)
         sources = tuple(terms) if self.ledger.finding else (*terms, *scope.facts)  # while a kind is found out: no further
         folds = list({alpha(f): f for t in sources for f in outer_folds(t)}.values())
@@ -226,8 +239,10 @@ class Equality:
         return any_of(whole.nan, less(low, high, strict=False))
 
     def _bounds(self, encoder: Encoder, fold: Fold, scope: Scope) -> list[object]:
-        """max_{x∈D} f(x) >= f(p) for each point p in D (unless it is nan), and likewise for min."""
-        if fold.monoid not in (MAX, MIN):
+        """max_{x∈D} f(x) >= f(p) for each point p in D (unless it is nan), and likewise for min; and for a sum whose elements
+        are shown to be neither nan nor negative, each is at most the sum."""
+        adds = fold.monoid == ADD and any(len(point) == len(fold.axes) for point in scope.points)
+        if fold.monoid not in (MAX, MIN) and not (adds and self._counts(fold, scope)):
             return []
         out: list[object] = []
         for point in dict.fromkeys(scope.points):
@@ -237,9 +252,14 @@ class Equality:
             here = {axis.name: p for axis, p in zip(fold_.axes, point, strict=True)}
             inside = [encoder.encode(canonical(substitute(f, here))) for f in domain_facts(fold_.axes, fold_.guard)]
             value, whole = encoder.encode(canonical(substitute(fold_.body[0], here))), encoder.encode(fold)
-            low, high = (value, whole) if fold.monoid == MAX else (whole, value)
+            low, high = (whole, value) if fold.monoid == MIN else (value, whole)
             out.append(any_of(*(negate(fact) for fact in inside), whole.nan, less(low, high, strict=False)))
         return out
+
+    def _counts(self, fold: Fold, scope: Scope) -> bool:
+        """Whether a sum is known never to be nan or negative: it is, because each of its elements is (`MonoidFacts.kind`)."""
+        kind = self.monoids.kind(fold, scope)
+        return kind[0] and kind[3]
 
     # -- folds ------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,8 @@ any other finite d'. Innermost folds F(d') are first written as T = h·F(d), als
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from tang_verified.proofs.equality import Equality, Scope
 from tang_verified.proofs.ledger import show
@@ -28,7 +29,7 @@ from tang_verified.semantics.derivative import (
     slope,
     times,
 )  # fmt: skip
-from tang_verified.semantics.meaning import same
+from tang_verified.semantics.meaning import FINITE, same
 from tang_verified.semantics.program import SORTS, Def, Program, check_read
 from tang_verified.semantics.terms import (
     ADD,
@@ -37,6 +38,7 @@ from tang_verified.semantics.terms import (
     REAL_ZERO,
     TRUE,
     Axis,
+    Const,
     Fold,
     Gradient,
     Op,
@@ -77,19 +79,79 @@ def held(program: Program) -> frozenset[str]:
     return frozenset(out)
 
 
-def smooth(term: Term) -> bool:
-    """Whether a term has no kink in what it reads, and no pole at which a slope is stated: equal values then mean equal slopes.
+# -- what may be rewritten before a derivative is written out --------------------------------------------------------
 
-    max and |x| share ties, which another way to write the same value may not; log and sqrt have a stated slope at 0.
+
+def keeps_slope(rule: str, before: Term, after: Term, facts: Sequence[Term]) -> bool:
+    """Whether equal values of the two terms, shown by a rule under these facts, mean equal derivatives.
+
+    They do between functions that are analytic where they are finite: max and |x| share ties, which another way to write
+    the same value may not; log, sqrt and x /0 y have a stated slope at 0. A maximum over a fold may stay as it is, a
+    variable to the prover. A fact that is an equation of reals holds at no open set, and there nothing follows.
     """
+    if not all(_open(fact) for fact in facts):
+        return False
+    if _extremes(after) <= _extremes(before) and smooth(before) and smooth(after):
+        return True
+    same = alpha(canonical(_plain(before))) == alpha(canonical(_plain(after)))
+    return same or (rule == "distribute" and _factors(before) == _factors(after))
+
+
+def smooth(term: Term) -> bool:
+    """Whether a term is analytic in what it reads and in the maxima that it holds, wherever these and it are finite."""
     if isinstance(term, Fold) and term.monoid != ADD:
-        return not any(sort_of(part) == "real" for part in term.body)
+        return term.monoid in (MAX, MIN) or not any(sort_of(part) == "real" for part in term.body)
     if isinstance(term, Op):
         if sort_of(term) != "real":
-            return not any(sort_of(read) == "real" for read in reads(term))
-        if term.name not in ("select", *SMOOTH):
+            return _open(term)
+        divides = term.name == "div0" and isinstance(term.args[1], Const) and term.args[1] != REAL_ZERO
+        if not (divides or term.name in ("select", *SMOOTH)):
             return False
     return all(smooth(part) for part in children(term))
+
+
+def _open(condition: Term) -> bool:
+    """Whether a condition reads no reals, or tells only finite values from others, which have no derivative."""
+    match condition:
+        case Op("and" | "or" | "not", args):
+            return all(_open(arg) for arg in args)
+        case Op("eq" | "ne", (a, b)) if sort_of(a) == "real":
+            return a == b or any(isinstance(side, Const) and isinstance(side.value, str) for side in (a, b))
+        case _:
+            return not any(sort_of(read) == "real" for read in reads(condition))
+
+
+def _extremes(term: Term) -> frozenset[Term]:
+    """The maxima and minima over folds that a term holds."""
+    own = frozenset((alpha(canonical(term)),)) if isinstance(term, Fold) and term.monoid in (MAX, MIN) else frozenset()
+    return own or own.union(*(_extremes(part) for part in children(term)))
+
+
+def _plain(term: Term) -> Term:
+    """The term with the convention of empty rows left out: where it decides, the two values differ."""
+    parts = tuple(_plain(part) for part in children(term))
+    if isinstance(term, Op) and term.name in ("div0", "sub0"):
+        return Op(term.name[:3], parts)
+    return rebuild(term, parts) if parts else term
+
+
+def _factors(term: Term) -> Counter[tuple[str, Term]]:
+    """A product's factors and divisors, whatever they are, in front of a sum or in it: Σ_j x_j / s and (Σ_j x_j) / s agree."""
+    match term:
+        case Op("mul", (a, b)):
+            return _factors(a) + _factors(b)
+        case Op("div" | "div0" as name, (a, b)):
+            return _factors(a) + Counter([(name, alpha(canonical(b)))])
+        case Op("neg", (a,)):
+            return _factors(a) + Counter([("neg", REAL_ZERO)])
+        case Fold(monoid, axes, guard, (body,), 0) if monoid == ADD:
+            bare = Fold(ADD, axes, guard, (REAL_ZERO,))
+            return _factors(body) + Counter([("sum", alpha(canonical(bare)))])
+        case _:
+            return Counter([("mul", alpha(canonical(term)))])
+
+
+# -- the program around ---------------------------------------------------------------------------------------------
 
 
 def live(program: Program, names: frozenset[str]) -> frozenset[str]:
@@ -299,13 +361,14 @@ class Invariance:
     def show(self, witness: dict[str, tuple[Term, ...]]) -> None:
         """Discharge; see the module's docstring."""
         between = self._between(frozenset(witness))
-        before, kinds = self.ledger.finite, self.ledger.kinds
-        self.ledger.finite, self.ledger.kinds = before | {self.name, self.other}, {}  # what is found of folds here, too
+        before, kinds = self.ledger.never, self.ledger.kinds
+        self.ledger.never = {**before, self.name: FINITE, self.other: FINITE}
+        self.ledger.kinds = {}  # what is found of folds here holds here
         try:
             for g, changed in witness.items():
                 self._same(self.program.definition(g), changed, between)
         finally:
-            self.ledger.finite, self.ledger.kinds = before, kinds
+            self.ledger.never, self.ledger.kinds = before, kinds
 
     def _between(self, ends: frozenset[str]) -> frozenset[str]:
         """The definitions on the paths from this one to the ends; refused if a path misses them."""
@@ -393,6 +456,16 @@ def _instead(term: Term, name: str, other: str) -> Term:
 
 
 __all__ = [
-    "Invariance", "Invariants", "consumers", "gradient", "held", "leaves", "live", "primed", "shares", "smooth", "summands",
+    "Invariance",
+    "Invariants",
+    "consumers",
+    "gradient",
+    "held",
+    "keeps_slope",
+    "leaves",
+    "live",
+    "primed",
+    "shares",
+    "summands",
     "tangent",
 ]  # fmt: skip

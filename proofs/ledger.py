@@ -32,7 +32,7 @@ from tang_verified.proofs.propose_model import Unknown
 from tang_verified.semantics import sets
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.exact import Model, NoModel, hypotheses
-from tang_verified.semantics.meaning import Encoder, Kind, all_of, negate
+from tang_verified.semantics.meaning import FINITE, Encoder, Kind, all_of, negate
 from tang_verified.semantics.program import Program, Size
 from tang_verified.semantics.smtlib import statement
 from tang_verified.semantics.solutions import solutions
@@ -109,7 +109,8 @@ class Ledger:
     seen: dict[Any, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.finite = frozenset(t.name for t in self.program.inputs)
+        self.never: dict[str, Kind] = {t.name: FINITE for t in self.program.inputs}  # what a tensor's elements never are
+        self.names = {*self.never, *(d.tensor.name for d in self.program.defs)}  # all that ever were: what is known stays
         self.base = size_facts(self.program.sizes)
         self.asker = Asker()
         self.models = Models(self.recorded, self.asker)

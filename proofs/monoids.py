@@ -15,7 +15,7 @@ import z3
 
 from tang_verified.proofs.ledger import Ledger, Refused, show
 from tang_verified.semantics.build import canonical
-from tang_verified.semantics.meaning import ZERO, Encoder, Extended, Kind, all_of, any_of, negate, same
+from tang_verified.semantics.meaning import FINITE, ZERO, Encoder, Extended, Kind, all_of, any_of, negate, same
 from tang_verified.semantics.terms import Fold, Monoid, Sym, Term, alpha, combine, fill, free_vars, sort_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ class Laws:
 
 
 UNKNOWN: Kind = (False, False, False, False, False)
-FINITE: Kind = (True, True, True, False, False)
 CANDIDATES: tuple[Kind, ...] = (
     (True, True, True, True, True), (True, True, True, True, False), FINITE, (True, True, False, False, False),
     (True, False, True, False, False), (True, False, False, False, False),
@@ -139,7 +138,7 @@ class MonoidFacts:
                 if not nonempty:
                     continue
             claim = never(element, kind)
-            if claim is not False and self.shows(f"kind/{_kind(kind)}", encoder, facts, claim, show(fold.body[0])):
+            if claim is not False and self.shows(f"kind/{spelled(kind)}", encoder, facts, claim, show(fold.body[0])):
                 return kind
         return UNKNOWN
 
@@ -152,7 +151,7 @@ class MonoidFacts:
             states = [[encoder.encode(Sym(f"{n}{k}", s)) for k, s in enumerate(sorts)] for n in "ab"]
             given = [never(x, kind) for state in states for x in state if isinstance(x, Extended)]
             claim = never(encoder.encode(monoid.combine[0]), kind)
-            memory[monoid, kind] = self.shows(f"monoid/{monoid.name}/keeps-{_kind(kind)}", encoder, given, claim, monoid.name)
+            memory[monoid, kind] = self.shows(f"monoid/{monoid.name}/keeps-{spelled(kind)}", encoder, given, claim, monoid.name)
         return memory[monoid, kind]
 
     def _closed_identity(self, monoid: Monoid, kind: Kind) -> bool:
@@ -236,7 +235,8 @@ def replace_everywhere(term: Term, old: Term, new: Term) -> Term:
     return replace(term, old, new)
 
 
-def _kind(kind: Kind) -> str:
+def spelled(kind: Kind) -> str:
+    """What a value of this kind never is, in words."""
     words = ("nan", "top", "bottom", "negative", "zero")
     return "-".join(word for word, wanted in zip(words, kind, strict=True) if wanted) or "any"
 

@@ -11,7 +11,8 @@ that place (axes, guards, conditions of selects above), and proves `after` equal
     tuple        ⊕_j f_j  ->  component k of ⊕_j (…, f_j, …)         a product monoid, component by component
     gather       ⊕_v (v = e ? f(v) : id)  <->  (0 <= e < V ? f(e) : id)
     rename       a  ->  a with bound axes renamed
-    finite       a  ->  a, a whole definition: shown finite for all inputs, and relied on from here on
+    finite       a  ->  a, a whole definition: what it never is for any inputs (nan, infinite, negative, zero) is shown, as
+                 far as it can be, and relied on from here on
     recall       the value of t at e  ->  t[e]                       the other way round
     define       (a new definition, in front of another)
     drop         (a definition that nothing reads)
@@ -26,9 +27,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tang_verified.proofs.equality import Equality, Scope
-from tang_verified.proofs.gradient import gradient, held, smooth, tangent
+from tang_verified.proofs.gradient import gradient, held, keeps_slope, tangent
 from tang_verified.proofs.ledger import Ledger, show
 from tang_verified.semantics.build import canonical, conj
+from tang_verified.semantics.meaning import Kind
 from tang_verified.semantics.program import Def, Program, Tensor, check_program
 from tang_verified.semantics.terms import (
     TRUE,
@@ -98,7 +100,9 @@ def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) ->
     equality.reachable(f"{step.rule}/reachable", scope)
     if (step.rule in ("gradient", "tangent")) != isinstance(d.value, (Gradient, Tangent)):
         raise ledger.refuse(f"{step.rule}/before", f"{show(d.value)} does not follow this rule", "disproved")
-    if held(program) and step.rule not in SAME_DERIVATIVE and not (smooth(step.before) and smooth(step.after)):
+    if held(program) and step.rule not in SAME_DERIVATIVE and not keeps_slope(
+        step.rule, step.before, step.after, scope.facts
+    ):  # fmt: skip
         raise ledger.refuse(f"{step.rule}/smooth", "a derivative is still to be written out, and here is a kink or a pole")
     if step.rule == "gradient":
         gradient(equality, program, d, step.after, scope, dict(step.invariants))
@@ -109,7 +113,7 @@ def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) ->
     if step.rule == "finite":
         if step.path:
             raise ledger.refuse("finite/whole", "only a whole definition can be remembered as finite", "disproved")
-        ledger.finite |= {step.tensor}
+        ledger.never[step.tensor] = _kind(equality, step.before, scope)
     result = follow(program, step)
     check_program(result)
     return result
@@ -183,14 +187,15 @@ def within(ledger: Ledger, name: str, tensor: Tensor, index: tuple[Term, ...], s
 
 
 def check_finite(ledger: Ledger, program: Program, names: tuple[str, ...]) -> None:
-    """Remember which of these definitions are finite for all inputs; kernels that read them may rely on it."""
+    """Remember what these definitions never are, for all inputs; kernels that read them may rely on it."""
     equality = Equality(ledger)
     for name in names:
         d = program.definition(name)
         ledger.place = f"program/{name}"
         scope = Scope(ledger.base).over(tuple(Axis(n, e) for n, e in zip(d.axes, d.tensor.shape, strict=True)))
-        if equality.finite("value/finite", d.value, scope):
-            ledger.finite |= {name}
+        kind = equality.kind("value/never", d.value, scope)
+        if kind is not None:
+            ledger.never[name] = kind
 
 
 # -- rules ----------------------------------------------------------------------------------------------------------
@@ -305,8 +310,13 @@ def _finite(equality: Equality, program: Program, before: Term, after: Term, sco
     ledger = equality.ledger
     if before != after:
         raise ledger.refuse("finite/same", f"{show(after)} is not {show(before)}", "disproved")
-    if not equality.finite("finite/value", before, scope):
-        raise ledger.refuse("finite/value", f"{show(before)} is not shown to be finite")
+
+
+def _kind(equality: Equality, term: Term, scope: Scope) -> Kind:
+    kind = equality.kind("finite/value", term, scope)
+    if kind is None:
+        raise equality.ledger.refuse("finite/value", f"of {show(term)} nothing is shown: it may be nan")
+    return kind
 
 
 def _drop(ledger: Ledger, program: Program, step: Step) -> Program:
@@ -321,8 +331,11 @@ def _drop(ledger: Ledger, program: Program, step: Step) -> Program:
 def _define(ledger: Ledger, program: Program, step: Step) -> Program:
     if step.new is None:
         raise IllFormed("a step of rule define needs the definition")
+    if step.new.tensor.name in ledger.names:
+        raise ledger.refuse("define/name", f"{step.new.tensor.name} was a definition before", "disproved")
     result = follow(program, step)
     check_program(result)
+    ledger.names.add(step.new.tensor.name)
     facts = Equality(ledger).monoids
     for monoid in monoids(step.new.value):
         facts.meaningful(monoid)

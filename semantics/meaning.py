@@ -8,7 +8,7 @@ instantiated for the arguments that occur.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations_with_replacement, permutations
@@ -23,6 +23,7 @@ from tang_verified.semantics.terms import Const, Fold, Op, Read, Sort, Sym, Term
 
 Bool = Any  # a Python bool where it is known, else z3.BoolRef; likewise below
 Kind = tuple[bool, bool, bool, bool, bool]  # never nan, never +inf, never -inf, never negative, never zero
+FINITE: Kind = (True, True, True, False, False)
 AXIOMS: dict[str, str] = {
     "exp/positive": "exp(x) > 0",
     "exp/zero": "exp(0) = 1",
@@ -167,7 +168,7 @@ class Encoder:
     """Encodes terms into one solver problem. `known(fold)` may say what a fold never is."""
 
     known: Callable[[Fold], Kind] = lambda fold: (False,) * 5
-    finite: frozenset[str] = frozenset()  # tensors whose elements are finite: the program's inputs
+    never: Mapping[str, Kind] = field(default_factory=dict)  # what elements of a tensor are known never to be
     axioms_used: dict[str, None] = field(default_factory=dict)
     calls: dict[str, dict[int, Any]] = field(default_factory=dict)  # function name -> Z3's number of an argument -> it
     polynomials: Normal = field(default_factory=Normal)
@@ -202,7 +203,7 @@ class Encoder:
             case Const(value):
                 return self._constant(value)
             case Read(tensor, index, sort):
-                never = (tensor in self.finite,) * 3 + (False, False)
+                never = self.never.get(tensor, (False,) * 5)
                 return self._unknown(f"r.{tensor}", sort, tuple(self.encode(i) for i in index), never)
             case Fold():
                 return self._fold(term)
