@@ -1,7 +1,9 @@
 """A loss, data, an optimiser  ->  parameters and the loss of every step. Killed and started again, the losses are the same.
 
-    gradient = training.gradient(loss, parameters, batch)         compiled; (parameters, *batch) -> loss and gradients
+    gradient = training.gradient(loss, parameters, x="n 64")      compiled; (parameters, x) -> loss, gradients by name
     run = training.fit(gradient, parameters, batches, optim.adam(1e-3), steps=500, checkpoint="run.safetensors")
+
+`gradient` makes one program of it all. For larger models there is `pieces.py`.
 
 What a step draws depends on the seed and the step's number alone, not on the steps before it. So a checkpoint holds
 parameters, the optimiser's state and the losses so far; there is no state of a random generator to save.
@@ -19,6 +21,8 @@ import numpy as np
 
 from tang_verified.checkpoint import CheckpointError, load, save
 from tang_verified.optim import Arrays, Optimiser
+from tang_verified.spec import Spec
+from tang_verified.tracing.dtypes import as_dtype
 
 Gradient = Callable[..., tuple[Any, Arrays]]
 Batches = Callable[[np.random.Generator], Sequence[Any]]
@@ -33,32 +37,32 @@ class Run:
     losses: np.ndarray[Any, np.dtype[np.float64]]
 
 
-def gradient(loss: Callable[..., Any], parameters: Mapping[str, Any], batch: Sequence[Any], **options: Any) -> Gradient:
-    """Compile loss(batch…, parameters…) for these shapes: a function (parameters, *batch) -> (loss, gradients by name).
+def gradient(
+    loss: Callable[..., Any], parameters: Mapping[str, Any], *, backend: str = "c", **specs: Spec | str
+) -> Gradient:  # fmt: skip
+    """Compile loss and its gradient as one program: a function (parameters, *batch) -> (loss, gradients by name).
 
-    The parameters are loss's arguments of these names, in any place. `options` are those of `tv.compile`.
+    The parameters are loss's arguments of these names, with these shapes; `specs` are those of the others, the batch. Of
+    several results of loss the first counts; the others (hidden layers, say) are then stored for the backward pass.
 
-    >>> step = gradient(lambda x, w: ((x * w - 1.0) ** 2).sum(), {"w": np.ones(2)}, [np.array([1.0, 2.0])])
+    >>> step = gradient(lambda x, w: ((x * w - 1.0) ** 2).sum(), {"w": np.ones(2)}, x=Spec((2,), "float64"))
     >>> step({"w": np.ones(2)}, np.array([1.0, 2.0]))
     (1.0, {'w': array([0., 4.])})
     """
     from tang_verified.compiler import compile
-    from tang_verified.spec import spec
     from tang_verified.tracing.differentiate import value_and_grad
 
     names = list(inspect.signature(loss).parameters)
-    given = dict(zip((name for name in names if name not in parameters), batch, strict=True))
-    arrays = {**given, **parameters}
-    specs: dict[str, Any] = {
-        name: spec(" ".join(map(str, array.shape)), str(array.dtype)) for name, array in arrays.items()
-    }  # fmt: skip
     wanted = [name for name in names if name in parameters]
-    kernel = compile(value_and_grad(loss, tuple(map(names.index, wanted))), **options, **specs)
+    rest = [name for name in names if name not in parameters]
+    fixed = {name: Spec(parameters[name].shape, as_dtype(parameters[name].dtype)) for name in wanted}
+    both = value_and_grad(loss, tuple(map(names.index, wanted)))
+    kernel = compile(both, backend=backend, **specs, **fixed)  # type: ignore[arg-type]
 
     def evaluate(parameters: Mapping[str, Any], *batch: Any) -> tuple[Any, Arrays]:
-        values = {**parameters, **dict(zip(given, batch, strict=True))}
+        values = {**parameters, **dict(zip(rest, batch, strict=True))}
         value, *found = kernel(*(values[name] for name in names))
-        return value.item(), dict(zip(wanted, found, strict=True))
+        return value.item(), dict(zip(wanted, found[len(found) - len(wanted) :], strict=True))
 
     evaluate.kernel = kernel  # type: ignore[attr-defined]
     return evaluate
