@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tang_verified.passes.factor import build, product
 from tang_verified.passes.rule import Place, Proposal, depends
-from tang_verified.semantics.terms import ADD, Fold, Op, Term, alpha
+from tang_verified.semantics.terms import ADD, REAL_ZERO, Fold, Op, Term, alpha
 
 
 def log_sum(term: Term, place: Place) -> Iterator[Proposal]:
@@ -29,10 +29,15 @@ def log_sum(term: Term, place: Place) -> Iterator[Proposal]:
 
 
 def centre(term: Term) -> Term | None:
-    """M in Σ_j exp(u_j − M)."""
-    match term:
-        case Fold(monoid, axes, _, (Op("exp", (Op("sub", (_, m)),)),), 0) if monoid == ADD:
-            return None if depends(m, frozenset(axis.name for axis in axes)) else m
+    """M in Σ_j exp(u_j − M), or in Σ_j (c ? exp(u_j − M) : 0)."""
+    if not isinstance(term, Fold) or term.monoid != ADD:
+        return None
+    body = term.body[0]
+    while isinstance(body, Op) and body.name == "select" and body.args[2] == REAL_ZERO:
+        body = body.args[1]
+    match body:
+        case Op("exp", (Op("sub", (_, m)),)):
+            return None if depends(m, frozenset(axis.name for axis in term.axes)) else m
         case _:
             return None
 

@@ -73,8 +73,8 @@ def _sources(program: Program, forms: dict[str, Term], kept: set[str], name: str
     these, if that is less: fewer axes, or no more symbolic ones where the definition folds over them."""
     d = program.definition(name)
     defined = {x.tensor.name: x for x in program.defs}
-    if isinstance(d.value, Read) and d.value.tensor in defined:
-        return _sources(program, forms, kept, d.value.tensor)
+    if isinstance(d.value, Read):  # of an input: there is nothing to keep
+        return _sources(program, forms, kept, d.value.tensor) if d.value.tensor in defined else frozenset()
     below = {r.tensor for r in reads(d.value) if r.tensor in defined and r.tensor not in kept and _endless(forms[r.tensor])}
     folds = any(True for _ in _folds(d.value))
     more = any(_symbolic(defined[x]) > _symbolic(d) if folds else len(defined[x].axes) >= len(d.axes) for x in below)
@@ -167,8 +167,9 @@ def _forms(program: Program, kept: set[str], *, decide: bool) -> dict[str, Term]
         if decide and name not in kept and any(
             recomputes(d, value, consumer, use) for consumer in program.defs for use in uses(d, consumer)
         ):
-            kept |= _sources(program, forms, kept, name)
-            if name not in kept:  # something before it is kept instead: what is known of the definitions since has changed
+            more = _sources(program, forms, kept, name) - kept
+            kept |= more
+            if more and name not in kept:  # something before it is kept instead: what is known of those since has changed
                 return _forms(program, kept, decide=True)
     return forms
 

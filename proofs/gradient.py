@@ -21,6 +21,7 @@ from tang_verified.proofs.equality import Equality, Scope
 from tang_verified.proofs.ledger import show
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.derivative import (
+    axioms,
     contribution,
     lifted,
     scalar_slope,
@@ -265,6 +266,7 @@ def same_share(equality: Equality, name: str, due: Term, part: Term, scope: Scop
 
 def dual(equality: Equality, value: Term) -> None:
     """Discharge, for each scalar body in a term: reverse accumulation gives the slope that dual numbers give."""
+    equality.ledger.axioms.update(dict.fromkeys(sorted(axioms(value))))
     seen: set[Term] = set()
 
     def layer(term: Term) -> None:
@@ -334,6 +336,7 @@ def tangent(equality: Equality, program: Program, d: Def, after: Term, scope: Sc
             return REAL_ZERO if tensor is None else Read(tensor, read.index, "real")
 
         user = apart(user, names_at(program, d))
+        ledger.axioms.update(dict.fromkeys(sorted(axioms(user.value))))
         value = slope(user.value, of, names_at(program, d) | set(user.axes))
         due = substitute(value, dict(zip(user.axes, map(Var, d.axes), strict=True)))
     equality.equal("tangent", due, after, scope)

@@ -42,6 +42,7 @@ from tang_verified.semantics.terms import (
     Sym,
     Term,
     Var,
+    children,
     combine,
     fill,
     free_vars,
@@ -120,6 +121,50 @@ PARTIALS: dict[str, Callable[..., tuple[Term, ...]]] = {
     ),
     **dict.fromkeys(("floor", "ceil", "round"), lambda a, f: (REAL_ZERO,)),
 }  # fmt: skip
+
+
+# What the table above takes for granted of each operation, by the name that certificates give it; with the source.
+SLOPES: dict[str, str] = {
+    "slope/arithmetic": "(a+b)' = a'+b', (ab)' = a'b+ab', (a/b)' = a'/b - (a/b)b'/b, constants and integers 0"
+    " (Griewank and Walther 2008, table 2.3)",
+    "slope/ties": "max, min and |x| share the slope evenly where their arguments are equal (a convention)",
+    "slope/pole": "the slope of sqrt and log at 0, of log1p at -1 and of x /0 y at y = 0 is 0 (a convention)",
+    "slope/exp": "exp' = exp (DLMF 4.7.7)",
+    "slope/expm1": "expm1' = exp (DLMF 4.7.7)",
+    "slope/log": "log'(x) = 1/x (DLMF 4.7.1)",
+    "slope/log1p": "log1p'(x) = 1/(1+x) (DLMF 4.7.1)",
+    "slope/sqrt": "sqrt'(x) = 1/(2 sqrt x) (DLMF 4.7.11)",
+    "slope/rsqrt": "rsqrt'(x) = -rsqrt(x)^3/2 (DLMF 4.7.11)",
+    "slope/pow": "(a^b)' = b a^(b-1) a' + a^b log(a) b', the second part for a > 0 (DLMF 4.7.10 and 4.7.11)",
+    "slope/sin": "sin' = cos (DLMF 4.20.1)",
+    "slope/cos": "cos' = -sin (DLMF 4.20.2)",
+    "slope/tan": "tan' = 1 + tan^2 (DLMF 4.20.3)",
+    "slope/asin": "asin'(x) = 1/sqrt(1-x^2) (DLMF 4.24.7)",
+    "slope/acos": "acos'(x) = -1/sqrt(1-x^2) (DLMF 4.24.8)",
+    "slope/atan": "atan'(x) = 1/(1+x^2) (DLMF 4.24.9)",
+    "slope/sinh": "sinh' = cosh (DLMF 4.34.1)",
+    "slope/cosh": "cosh' = sinh (DLMF 4.34.2)",
+    "slope/tanh": "tanh' = 1 - tanh^2 (DLMF 4.34.3)",
+    "slope/erf": "erf'(x) = 2/sqrt(pi) exp(-x^2), the constant rounded to float64 (DLMF 7.2.1)",
+    "slope/step": "floor, ceil and round have slope 0",
+}
+_GROUPS = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "neg", "real", "select"), ("slope/arithmetic",)),
+    **dict.fromkeys(("sub0", "div0"), ("slope/arithmetic", "slope/pole")),
+    **dict.fromkeys(("max", "min", "abs"), ("slope/ties",)),
+    **dict.fromkeys(("floor", "ceil", "round"), ("slope/step",)),
+    **{name: (f"slope/{name}", "slope/pole") for name in ("log", "log1p", "sqrt")},
+}
+
+
+def axioms(term: Term) -> frozenset[str]:
+    """The names in `SLOPES` of what a term's slope takes for granted."""
+    own: tuple[str, ...] = ()
+    if isinstance(term, Op) and sort_of(term) == "real":
+        own = _GROUPS.get(term.name, (f"slope/{term.name}",))
+    elif isinstance(term, Fold) and sort_of(term) == "real":
+        own = ("slope/ties",) if term.monoid in (MAX, MIN) else ("slope/arithmetic",)
+    return frozenset(own).union(*(axioms(part) for part in children(term)))
 
 
 def partials(term: Op) -> tuple[Term, ...]:
@@ -328,5 +373,7 @@ def contribution(d: Def, cotangent: str, site: Site, index: tuple[Term, ...]) ->
     return Fold(ADD, left, TRUE, (body,))
 
 
-__all__ = ["PARTIALS", "Lifted", "Site", "Weighted", "contribution", "lifted", "partials", "scalar_slope", "scalar_weights",
-           "sites", "slope", "times"]  # fmt: skip
+__all__ = [
+    "PARTIALS", "SLOPES", "Lifted", "Site", "Weighted", "axioms", "contribution", "lifted", "partials", "scalar_slope",
+    "scalar_weights", "sites", "slope", "times",
+]  # fmt: skip

@@ -17,6 +17,7 @@ from typing import Any
 import z3
 
 from tang_verified.semantics.build import canonical
+from tang_verified.semantics.derivative import SLOPES
 from tang_verified.semantics.polynomial import Normal
 from tang_verified.semantics.smtlib import declaration
 from tang_verified.semantics.terms import Const, Fold, Op, Read, Sort, Sym, Term, Var, alpha, free_vars, sort_of
@@ -36,6 +37,7 @@ AXIOMS: dict[str, str] = {
     "inverse/product": "y != 0 implies y inverse(y) = 1, where x / y is x inverse(y)",
     "tanh/range": "-1 < tanh(x) < 1 and tanh(-x) = -tanh(x)",
     "erf/range": "-1 < erf(x) < 1 and erf(-x) = -erf(x)",
+    **SLOPES,
 }
 
 

@@ -13,6 +13,7 @@ SOURCES = {  # axiom's family -> where it comes from
     "inverse": "the reals are a field; division is multiplication by the inverse",
     "tanh": "real analysis: tanh is odd and lies strictly between -1 and 1",
     "erf": "real analysis: erf is odd and lies strictly between -1 and 1",
+    "slope": "what a derivative is, stated in semantics/derivative.py",
 }
 LEMMAS = {  # what an obligation's name ends in -> the lemma whose condition it is (proofs/TRUSTED.md has the proofs)
     "/same": "same: terms that differ in the names of bound axes alone are equal",
@@ -20,6 +21,7 @@ LEMMAS = {  # what an obligation's name ends in -> the lemma whose condition it 
     "/onto": "reindex: a fold over a renamed domain, with the identity wherever the map leaves it",
     "/part": "extend: a fold over a domain is the fold over a part combined with the fold over the rest",
     "/combine": "homomorphism: H(x + y) = H(x) + H(y) carries H through a fold",
+    "/dual": "chain rule: a slope is the sum of those of what is read, each times its partial; a gradient that of its readers",
     "/associative": "a fold by an associative (commutative) monoid does not depend on brackets (order)",
 }
 BOUNDS = "max (min) of a fold is at least (most) each of its elements, and that of a part at most (least) that of the whole"

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from tang_verified.lines import elide
 from tang_verified.proofs.certificate import CertificateData, Record, read
 from tang_verified.semantics.kernel import Alloc, Assign, Claim, For, Kernel, Stmt
-from tang_verified.semantics.program import Program, Tensor
+from tang_verified.semantics.program import BYTES, Program, Tensor
 from tang_verified.semantics.show import show, show_kernel
-from tang_verified.semantics.terms import Term
+from tang_verified.semantics.terms import Fold, Read, Term, mentions
 
 RULES = {
     "substitute": "the element of a definition is replaced by that definition's value",
@@ -24,7 +24,11 @@ RULES = {
     "tuple": "one component of several folds made together",
     "gather": "a one-hot fold is the one element that it picks",
     "rename": "bound axes are renamed",
-    "finite": "finite for all inputs, and relied on from here on",
+    "finite": "what it never is for any inputs is shown, and relied on from here on",
+    "define": "a new definition, in front of this one",
+    "recall": "a definition's value is replaced by its element",
+    "gradient": "what each reader of the source gives, transposed",
+    "tangent": "the slope over the tangents of what is read",
     "drop": "nothing reads the definition",
 }
 WIDTH = 160
@@ -44,9 +48,15 @@ def explain(certificate: CertificateData | str, width: int = WIDTH) -> str:
         out += ["", f"step {number}: {step.rule}, in {place}   ({RULES.get(step.rule, '')}; IEEE: {effect})"]
         if step.before is not None and step.after is not None:
             out += [f"  before  {brief(step.before, width)}", f"  after   {brief(step.after, width)}"]
+        if step.new is not None:
+            out.append(f"  new     {_tensor(step.new.tensor)} [{', '.join(step.new.axes)}] = {brief(step.new.value, width)}")
+        for name, ends in step.invariants:
+            out.append(f"  left out, as {', '.join(g for g, _ in ends)} does not depend on it: {name}")
         if step.note:
             out.append(f"  note    {step.note}")
         out += _proved(_of(data, f"step {number}"))
+    if stored := _stored(data):
+        out += ["", "stored, and computed again", *stored]
     for number, kernel in enumerate(data.kernels):
         out += ["", *_kernel(kernel, data.body["kernels"][number]["ieee"], width)]
         out += _proved(_of(data, f"kernel {kernel.name}"))
@@ -59,6 +69,34 @@ def explain(certificate: CertificateData | str, width: int = WIDTH) -> str:
     out += ["sources", *(f"  {name} sha256 {digest}" for name, digest in sorted(data.sources.items()))]
     out += ["bounds", "  none is claimed: neither on traffic nor on rounding"]
     return "\n".join(out)
+
+
+def _stored(data: CertificateData) -> list[str]:
+    """What lies in memory between kernels, and what several kernels compute each for itself, by the bytes that this costs."""
+    last = data.programs[-1]
+    written: dict[str, set[str]] = {}  # definition -> what was written into it
+    shapes = {d.tensor.name: d for program in data.programs for d in program.defs}
+    for step in data.steps:
+        if step.rule == "substitute" and isinstance(step.before, Read):
+            held = {step.before.tensor} | written.get(step.before.tensor, set())
+            written.setdefault(step.tensor, set()).update(held)
+    out = []
+    for d in last.defs:
+        readers = [x.tensor.name for x in last.defs if d.tensor.name in mentions(x.value)]
+        if d.tensor.name not in last.outputs:
+            out.append(f"  stored {_tensor(d.tensor)} for {', '.join(readers)}: {_bytes(d.tensor)} written once, read by each")
+    kept = {d.tensor.name for d in last.defs}
+    rank = max((len(d.tensor.shape) for d in last.defs if d.tensor.name not in last.outputs), default=0)
+    for name, d in shapes.items():
+        users = [x for x in kept if name in written.get(x, ())]
+        if name not in kept and len(users) > 1 and isinstance(d.value, Fold) and len(d.tensor.shape) >= rank:
+            text = f"stored it would be {_bytes(d.tensor)} written and as many read by each"
+            out.append(f"  computed again {_tensor(d.tensor)} in {', '.join(sorted(users))}: {text}")
+    return out
+
+
+def _bytes(tensor: Tensor) -> str:
+    return " · ".join([str(BYTES[tensor.dtype]), *(show(extent, 6) for extent in tensor.shape)]) + " bytes"
 
 
 def brief(term: Term, width: int = WIDTH) -> str:

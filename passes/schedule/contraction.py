@@ -98,6 +98,8 @@ class Contractor:
         if key(inner) in low.stored or group.shape.row is None:
             return []
         row = group.shape.row
+        if row not in free_vars(inner) and len(inner.body) == 1:
+            return self._beside(group, inner, kinds)
         split = contraction(inner, [axis, row], [row]) if len(inner.axes) == 1 else None
         if split is None or axis in free_vars(split.right) or axis in free_vars(inner.axes[0].extent):
             return []
@@ -124,6 +126,21 @@ class Contractor:
         out += [alloc(raw, group.dtype, shape), assign(raw, [column, line], order, value, names=low.names)]
         low.store(inner, raw, lambda p: (p[axis], p[row]))
         return out
+
+    def _beside(self, group: Group, inner: Fold, kinds: dict[str, Kind]) -> list[Stmt]:
+        """d[c] := a fold that depends on the tile's axis alone, once for all rows."""
+        low, axis = group.low, group.axis.name
+        name, c = low.names.fresh("beside"), low.names.fresh(f"{axis}_b")
+        own: dict[str, Kind] = {}
+        fold = laned(low.child(), self.lanes, inner, own)
+
+        def value(p: Point) -> Term:
+            return Op("select", (group.tiled.valid(p[axis]), fold(p), inner.monoid.identity[0]))
+
+        dims = [Dim(axis, ((c, Const(group.tile), "seq"),))]
+        statement = assign(name, dims, [c], value, kinds=own, names=low.names)
+        low.store(inner, name, lambda p: (p[axis],))
+        return [alloc(name, group.dtype, (group.tile,)), statement]
 
     def _pack_rows(self, group: Group, split: Contraction, own: Axis, name: str) -> list[Stmt]:
         """right[k, r], lanes along the rows; it does not depend on the tile."""

@@ -22,7 +22,7 @@ from tang_verified.passes.schedule.rebase import Rebase, factor_between, find_re
 from tang_verified.semantics.build import canonical, ceildiv, conj, floordiv, iadd, imul, lt, mod
 from tang_verified.semantics.kernel import Alloc, Assign, Carried, Claim, For, Kind, Stmt
 from tang_verified.semantics.program import DType
-from tang_verified.semantics.terms import ONE, TRUE, Axis, Const, Fold, Op, Read, Term, Var, free_vars, sort_of
+from tang_verified.semantics.terms import ADD, ONE, TRUE, Axis, Const, Fold, Op, Read, Term, Var, free_vars, sort_of
 
 COPIES = 4  # partial states of a vectorised fold: enough to hide the latency of one addition
 
@@ -250,8 +250,11 @@ class Group:
         return out
 
     def _shared_before(self) -> list[Term]:
-        """Bodies of independent folds that hold inner folds: computed once a tile."""
-        return [s.fold.body[0] for s in self.states if s.rebase is None and s.split is None and inner_folds(s.fold)]
+        """Bodies of independent folds that hold inner folds, or the left operands of such products: computed once a tile."""
+        alone = [s for s in self.states if s.rebase is None and inner_folds(s.fold)]
+        terms = [s.fold.body[0] if s.split is None else s.split.left for s in alone]
+        held = [t for t in terms if inner_folds(Fold(ADD, (self.axis,), TRUE, (t,)))]
+        return list({key(t): t for t in held}.values())
 
     def _shared_after(self, dependent: list[State]) -> list[Term]:
         """The left operands of contractions and bodies used again."""
