@@ -21,8 +21,9 @@ import numpy as np
 from tang_verified import optim, training
 from tang_verified.spec import spec
 
-TEXT = Path(__file__).with_suffix(".txt").read_text().replace("\n\n", "\0").replace("\n", " ").replace("\0", " ").strip()
+TEXT = " ".join(Path(__file__).with_suffix(".txt").read_text().split())
 LETTERS = "abcdefghijklmnopqrstuvwxyz .,"
+NUMBERS = np.array([LETTERS.index(letter) for letter in TEXT], "int32")
 CONTEXT, HIDDEN, BATCH = 8, 64, 64
 INPUTS = CONTEXT * len(LETTERS)
 SHAPES = {
@@ -55,9 +56,6 @@ def start(seed):
     rng = np.random.default_rng(seed)
     draw = {name: rng.standard_normal(shape) / np.sqrt(shape[0]) for name, shape in SHAPES.items()}
     return {name: (array if array.ndim > 1 else 0.0 * array).astype("float32") for name, array in draw.items()}
-
-
-NUMBERS = np.array([LETTERS.index(letter) for letter in TEXT], "int32")
 
 
 def one_hot(numbers):

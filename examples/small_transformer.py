@@ -16,9 +16,9 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from pathlib import Path
 
 import numpy as np
-from char_network import LETTERS, NUMBERS
 
 from tang_verified import optim, training
 from tang_verified.pieces import Piece, in_pieces
@@ -26,6 +26,9 @@ from tang_verified.spec import spec
 
 LAYERS, BATCH, LENGTH, WIDTH, HEADS, INNER = 2, 8, 64, 64, 4, 128
 EACH = WIDTH // HEADS
+TEXT = " ".join(Path(__file__).with_name("char_network.txt").read_text().split())
+LETTERS = sorted(set(TEXT))
+NUMBERS = np.array([LETTERS.index(letter) for letter in TEXT], "int32")
 TOKENS = len(LETTERS)
 ROWS, STREAM, SPLIT = f"{BATCH} {LENGTH}", f"{BATCH} {LENGTH} {WIDTH}", f"{BATCH} {HEADS} {LENGTH} {EACH}"
 

@@ -21,7 +21,7 @@ def save(path: str | Path, arrays: Mapping[str, Any], words: Mapping[str, str]) 
 
     into = Path(path)
     into.parent.mkdir(parents=True, exist_ok=True)
-    data = _safetensors().save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, dict(words))
+    data = _safetensors().save({name: np.asarray(array, order="C") for name, array in arrays.items()}, dict(words))
     handle, name = tempfile.mkstemp(dir=into.parent, prefix=f".{into.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
