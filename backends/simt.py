@@ -23,6 +23,7 @@ from tang_verified.backends.launch import Binding, Launch, Plan
 from tang_verified.backends.names import Names
 from tang_verified.backends.scopes import Context, Line, Scope, flatten
 from tang_verified.backends.storage import Memory, Registers, Variables, settled
+from tang_verified.proofs.readback.simt_text import RESERVED  # what no reader takes for a variable, in any of the languages
 from tang_verified.proofs.threads import reads_in_order
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Kernel, Loop, Stmt, Wait, shared_bytes
@@ -98,7 +99,7 @@ class _Printer(Assigns):
     dialect: SimtDialect
 
     def __init__(self, kernel: Kernel, dialect: SimtDialect, registers: Registers) -> None:
-        super().__init__(dialect, Names(dialect.reserved), registers)
+        super().__init__(dialect, Names(dialect.reserved | RESERVED), registers)
         self.kernel = kernel
         self.mutable: set[str] = set()
         self.shared: list[tuple[str, DType, int]] = []

@@ -7,7 +7,8 @@
     extend      H(⊕_D f, ⊕_D f', …) ⊕ r = ⊕_E g: H is a homomorphism, D ⊆ E, H(f(x), …) = g(x) on D, r = ⊕_{E \\ D} g
                 (with H the identity: splitting a fold; with no r: distributing; with both: re-basing a running fold)
 
-Which lemma is tried, and which φ, is only search: whatever it proposes, the obligations decide.
+Which lemma is tried, and which φ, is only search: whatever it proposes, the obligations decide. With `slopes` the two must
+have equal derivatives too (slopes.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from tang_verified.proofs.ledger import Ledger, Refused, conjunction, relevant, show
 from tang_verified.proofs.monoids import CANDIDATES, MonoidFacts, never, spelled
 from tang_verified.proofs.propose import propose_map
+from tang_verified.proofs.slopes import is_open, keeps_slope
 from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.meaning import Encoder, Kind, any_of, less, negate, same
 from tang_verified.semantics.sets import is_affine
@@ -83,10 +85,10 @@ class Scope:
 
 
 class Equality:
-    """Proves equalities into a ledger."""
+    """Proves equalities into a ledger; with `slopes`, of derivatives too."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+    def __init__(self, ledger: Ledger, slopes: bool = False) -> None:
+        self.ledger, self.slopes = ledger, slopes
         self.monoids = MonoidFacts(ledger, self)
 
     def equal(self, name: str, a: Term, b: Term, scope: Scope) -> None:
@@ -170,10 +172,15 @@ class Equality:
         if alpha(a) == alpha(b):
             self.ledger.record(f"{name}/same", "structure", show(b))
             return
+        self._keep_slopes(name, "pointwise", a, b)
         encoder, facts = self.problem(scope, (a, b))
         x, y = encoder.encode(a), encoder.encode(b)
         claim = same(x, y) if sort_of(a) == "real" else x == y
         self.ledger.valid(f"{name}/pointwise", encoder, facts, claim, f"{show(a)}  =  {show(b)}", (a, b))
+
+    def _keep_slopes(self, name: str, rule: str, a: Term, b: Term) -> None:
+        if self.slopes and not keeps_slope(rule, a, b, ()):
+            raise self.ledger.refuse(f"{name}/smooth", "a derivative is still to be written out, and here is a kink or a pole")
 
     def reachable(self, name: str, scope: Scope) -> None:
         """Discharge: what holds here can hold."""
@@ -205,6 +212,8 @@ class Equality:
 
     def problem(self, scope: Scope, terms: Sequence[Term]) -> tuple[Encoder, list[object]]:
         """An encoder, and the scope's facts in it together with bounds of the max and min folds that occur."""
+        if self.slopes:  # what x = 1 implies is no fact of the slope at 1
+            scope = Scope(tuple(fact for fact in scope.facts if is_open(fact)), scope.points)
         encoder = Encoder(known=lambda fold: self.monoids.kind(fold, scope), never=self.ledger.never)
         facts: list[object] = conjunction(encoder, scope.facts)
         sources = tuple(terms) if self.ledger.finding else (*terms, *scope.facts)  # while a kind is found out: no further
@@ -328,6 +337,8 @@ class Equality:
             return
         except Refused:
             pass
+        if self.slopes and a.monoid != ADD:  # a maximum shares its slope among ties: one more may be one more
+            raise self.ledger.refuse(f"{name}/smooth", f"elements are left out of a fold by {a.monoid.name}")
         scope = inside.given(outside)
         for body, identity in zip(a.body, a.monoid.identity, strict=True):
             self.equal(f"{name}/identity-padding", body, identity, scope)
@@ -337,6 +348,7 @@ class Equality:
         ledger = self.ledger
         if len(b.monoid.identity) != 1:
             raise ledger.refuse(f"{name}/extend", "the monoid has several fields")
+        self._keep_slopes(name, "distribute", a, b)
         laws = self.monoids.laws(b.monoid)
         for kept, rest in splits(a, b):
             if rest is not None and not laws.commutative:

@@ -7,6 +7,8 @@
 For each d the sites' weights (reverse accumulation) are shown to give the slope by dual numbers (forward accumulation), by
 Z3 and for all finite values; each transposed sum is shown equal to what the step says, by the lemma `reindex`.
 
+Where a derivative of this one is pending in turn, equal values are not enough: what is proved equal must have equal slopes.
+
 Invariance: a d that the outputs do not depend on may be left out. The step names, as its witness, definitions g through
 which every path from d to an output goes; each, with what lies between written in, must have the same value for d and for
 any other finite d'. Innermost folds F(d') are first written as T = h·F(d), also given, and shown equal.
@@ -14,8 +16,7 @@ any other finite d'. Innermost folds F(d') are first written as T = h·F(d), als
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from tang_verified.proofs.equality import Equality, Scope
 from tang_verified.proofs.ledger import show
@@ -39,7 +40,6 @@ from tang_verified.semantics.terms import (
     REAL_ZERO,
     TRUE,
     Axis,
-    Const,
     Fold,
     Gradient,
     Op,
@@ -56,14 +56,10 @@ from tang_verified.semantics.terms import (
     reads,
     rebuild,
     replace_reads,
-    sort_of,
     substitute,
 )  # fmt: skip
 from tang_verified.semantics.wellformed import check_term
 
-SMOOTH = frozenset(
-    "add sub sub0 mul div neg exp expm1 sin cos tan tanh sinh cosh atan erf real".split()
-)  # analytic wherever they are finite
 # definition left out -> (definition g, the folds of g that change, rewritten) for each g
 Invariants = Mapping[str, tuple[tuple[str, tuple[Term, ...]], ...]]
 
@@ -80,78 +76,6 @@ def held(program: Program) -> frozenset[str]:
     return frozenset(out)
 
 
-# -- what may be rewritten before a derivative is written out --------------------------------------------------------
-
-
-def keeps_slope(rule: str, before: Term, after: Term, facts: Sequence[Term]) -> bool:
-    """Whether equal values of the two terms, shown by a rule under these facts, mean equal derivatives.
-
-    They do between functions that are analytic where they are finite: max and |x| share ties, which another way to write
-    the same value may not; log, sqrt and x /0 y have a stated slope at 0. A maximum over a fold may stay as it is, a
-    variable to the prover. A fact that is an equation of reals holds at no open set, and there nothing follows.
-    """
-    if not all(_open(fact) for fact in facts):
-        return False
-    if _extremes(after) <= _extremes(before) and smooth(before) and smooth(after):
-        return True
-    same = alpha(canonical(_plain(before))) == alpha(canonical(_plain(after)))
-    return same or (rule == "distribute" and _factors(before) == _factors(after))
-
-
-def smooth(term: Term) -> bool:
-    """Whether a term is analytic in what it reads and in the maxima that it holds, wherever these and it are finite."""
-    if isinstance(term, Fold) and term.monoid != ADD:
-        return term.monoid in (MAX, MIN) or not any(sort_of(part) == "real" for part in term.body)
-    if isinstance(term, Op):
-        if sort_of(term) != "real":
-            return _open(term)
-        divides = term.name == "div0" and isinstance(term.args[1], Const) and term.args[1] != REAL_ZERO
-        if not (divides or term.name in ("select", *SMOOTH)):
-            return False
-    return all(smooth(part) for part in children(term))
-
-
-def _open(condition: Term) -> bool:
-    """Whether a condition reads no reals, or tells only finite values from others, which have no derivative."""
-    match condition:
-        case Op("and" | "or" | "not", args):
-            return all(_open(arg) for arg in args)
-        case Op("eq" | "ne", (a, b)) if sort_of(a) == "real":
-            return a == b or any(isinstance(side, Const) and isinstance(side.value, str) for side in (a, b))
-        case _:
-            return not any(sort_of(read) == "real" for read in reads(condition))
-
-
-def _extremes(term: Term) -> frozenset[Term]:
-    """The maxima and minima over folds that a term holds."""
-    own = frozenset((alpha(canonical(term)),)) if isinstance(term, Fold) and term.monoid in (MAX, MIN) else frozenset()
-    return own or own.union(*(_extremes(part) for part in children(term)))
-
-
-def _plain(term: Term) -> Term:
-    """The term with the convention of empty rows left out: where it decides, the two values differ."""
-    parts = tuple(_plain(part) for part in children(term))
-    if isinstance(term, Op) and term.name in ("div0", "sub0"):
-        return Op(term.name[:3], parts)
-    return rebuild(term, parts) if parts else term
-
-
-def _factors(term: Term) -> Counter[tuple[str, Term]]:
-    """A product's factors and divisors, whatever they are, in front of a sum or in it: Σ_j x_j / s and (Σ_j x_j) / s agree."""
-    match term:
-        case Op("mul", (a, b)):
-            return _factors(a) + _factors(b)
-        case Op("div" | "div0" as name, (a, b)):
-            return _factors(a) + Counter([(name, alpha(canonical(b)))])
-        case Op("neg", (a,)):
-            return _factors(a) + Counter([("neg", REAL_ZERO)])
-        case Fold(monoid, axes, guard, (body,), 0) if monoid == ADD:
-            bare = Fold(ADD, axes, guard, (REAL_ZERO,))
-            return _factors(body) + Counter([("sum", alpha(canonical(bare)))])
-        case _:
-            return Counter([("mul", alpha(canonical(term)))])
-
-
 # -- the program around ---------------------------------------------------------------------------------------------
 
 
@@ -162,6 +86,21 @@ def live(program: Program, names: frozenset[str]) -> frozenset[str]:
         if d.tensor.name in found:
             found |= mentions(d.value)
     return frozenset(found)
+
+
+def watched(program: Program, name: str) -> bool:
+    """Whether a pending derivative, other than this definition itself, is that of something computed from it."""
+    for d in program.defs:
+        match d.value:
+            case Gradient(outputs, _):
+                ends = frozenset(y for y, _ in outputs)
+            case Tangent(tensor, _):
+                ends = frozenset((tensor,))
+            case _:
+                continue
+        if d.tensor.name != name and name in live(program, ends):
+            return True
+    return False
 
 
 def consumers(program: Program, wanted: Gradient) -> tuple[Def, ...]:
@@ -212,7 +151,7 @@ def gradient(
         if isinstance(user.value, (Gradient, Tangent)):
             raise ledger.refuse("gradient/order", f"{name} is itself a derivative that has not been written out yet")
         if name in invariants:
-            Invariance(equality, program, user, wanted).show(dict(invariants[name]))
+            Invariance(Equality(ledger), program, user, wanted).show(dict(invariants[name]))
             continue
         cotangent = Gradient(wanted.outputs, name)
         found = next((x.tensor.name for x in program.defs if x.value == cotangent), None)
@@ -285,7 +224,7 @@ def dual(equality: Equality, value: Term) -> None:
             for condition in reversed(part.conditions):
                 share = Op("select", (condition, share, REAL_ZERO))
             backward = share if backward == REAL_ZERO else Op("add", (backward, share))
-        _agree(equality, forward, backward, (*slopes, *slopes.values()))
+        _agree(equality, forward, backward, (term, *slopes, *slopes.values()))
         for atom in tuple(slopes):
             if isinstance(atom, Fold):
                 if atom.monoid not in (ADD, MAX, MIN):
@@ -296,13 +235,14 @@ def dual(equality: Equality, value: Term) -> None:
     layer(value)
 
 
-def _agree(equality: Equality, forward: Term, backward: Term, atoms: tuple[Term, ...]) -> None:
+def _agree(equality: Equality, forward: Term, backward: Term, finite: tuple[Term, ...]) -> None:
+    """Where what is read, its slopes and the value itself are finite: at rsqrt(0) nothing is claimed."""
     ledger = equality.ledger
     if alpha(canonical(forward)) == alpha(canonical(backward)):
         ledger.record("gradient/dual", "structure", show(forward))
         return
-    encoder, facts = equality.problem(Scope(()), (forward, backward))
-    facts += [encoder.encode(atom).finite for atom in atoms]
+    encoder, facts = equality.problem(Scope(ledger.base), (forward, backward, finite[0]))
+    facts += [encoder.encode(term).finite for term in finite]
     claim = same(encoder.encode(forward), encoder.encode(backward))
     text = f"{show(forward)}  =  {show(backward)}"
     ledger.valid("gradient/dual", encoder, facts, claim, text, (forward, backward))
@@ -464,11 +404,11 @@ __all__ = [
     "consumers",
     "gradient",
     "held",
-    "keeps_slope",
     "leaves",
     "live",
     "primed",
     "shares",
     "summands",
     "tangent",
+    "watched",
 ]  # fmt: skip

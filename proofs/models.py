@@ -23,6 +23,7 @@ from tang_verified.semantics.surds import Surd, squarefree, total
 
 SYMBOL = re.compile(r"(i|r|s|f|fn)\.[\w.!]{1,200}")
 POINTS = 1000  # of a table
+LATEST = 12  # models that are tried again before another is looked for
 
 
 class Models:
@@ -34,19 +35,23 @@ class Models:
         self.exact, self.proposer = Exact(), Proposer(asker)
         self.known: dict[Hypotheses, str] = {}
         self.data: dict[str, Any] = {}  # digest -> model, spelled
+        self.latest: dict[str, Model] = {}
 
     def of(self, statement: str) -> str:
         """The digest of a model of the statement's hypotheses; "" when they seem contradictory. Raises `NoModel`
         for a model that is none, `Unknown` where none is found."""
         given = hypotheses(statement)
         if given not in self.known:
-            self.known[given] = self._find(given, statement)
+            recorded = self.recorded.get(hashlib.sha256(statement.encode()).hexdigest())
+            self.known[given] = (recorded is None and self._again(given)) or self._find(given, recorded)
         return self.known[given]
 
-    def _find(self, given: Hypotheses, statement: str) -> str:
-        model = self.recorded.get(hashlib.sha256(statement.encode()).hexdigest())
-        if model is None:
-            model = self.proposer.model(given)
+    def _again(self, given: Hypotheses) -> str:
+        """One of the latest models, where it is one of these hypotheses too: those of one place have much in common."""
+        return next((name for name, model in reversed(self.latest.items()) if self.exact.holds(given, model, name)), "")
+
+    def _find(self, given: Hypotheses, recorded: Model | None) -> str:
+        model = self.proposer.model(given) if recorded is None else recorded
         if model is None:
             return ""
         data = spell(model)
@@ -57,6 +62,9 @@ class Models:
             raise Unknown(str(problem)) from None
         self.exact.check(given, model, name)
         self.data[name] = data
+        self.latest[name] = model
+        if len(self.latest) > LATEST:
+            del self.latest[next(iter(self.latest))]
         return name
 
 

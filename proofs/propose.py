@@ -1,7 +1,8 @@
 """A guess at the map between two folds' domains. Nothing is believed of it: `equality.reindex` proves what it needs.
 
 The bodies are walked side by side; where b's index says `j` and a's says `16 t + c`, the guess is j = 16 t + c. First only
-guesses with an axis of a in them count: in x[i, d]·x[j, d] against x[j', d]·x[i, d], j = j' and not j = i.
+guesses with an axis of a in them count: in x[i, d]·x[j, d] against x[j', d]·x[i, d], j = j' and not j = i. Quotients and
+remainders come last: w[c + 16 t] against w[j] says more than c % 16 against j % 16.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ def propose_map(a: Fold, b: Fold) -> tuple[Term, ...] | None:
     holes = {axis.name for axis in b.axes}
     own = frozenset(axis.name for axis in a.axes)
     found: dict[str, Term] = {}
+    for f, g in zip(a.body, b.body, strict=True):
+        _walk(g, f, holes, found, own, parts=False)
     for allowed in (own, None):
         for f, g in zip(a.body, b.body, strict=True):
             _walk(g, f, holes, found, allowed)
@@ -48,28 +51,33 @@ def _by_reads(pattern: Term, term: Term, holes: set[str], found: dict[str, Term]
                         _solve(p, t, holes, found, allowed)
 
 
-def _walk(pattern: Term, term: Term, holes: set[str], found: dict[str, Term], allowed: frozenset[str] | None) -> None:
+def _walk(
+    pattern: Term, term: Term, holes: set[str], found: dict[str, Term], allowed: frozenset[str] | None, *, parts: bool = True
+) -> None:  # fmt: skip
+    """`parts`: also of quotients and remainders."""
     if not free_vars(pattern) & (holes - set(found)):
         return
     if sort_of(pattern) == "int" and sort_of(term) == "int":
         _solve(pattern, term, holes, found, allowed)
     if isinstance(term, Op) and term.name == "select" and not (isinstance(pattern, Op) and pattern.name == "select"):
-        _walk(pattern, term.args[1], holes, found, allowed)
+        _walk(pattern, term.args[1], holes, found, allowed, parts=parts)
         return
     if isinstance(pattern, Op) and pattern.name == "select" and not (isinstance(term, Op) and term.name == "select"):
-        _walk(pattern.args[1], term, holes, found, allowed)
+        _walk(pattern.args[1], term, holes, found, allowed, parts=parts)
         return
     if isinstance(pattern, Fold) and isinstance(term, Fold) and len(pattern.axes) == len(term.axes):
         names: dict[str, Term] = {p.name: Var(t.name) for p, t in zip(pattern.axes, term.axes, strict=True)}
         for p, t in zip(pattern.body, term.body, strict=False):
-            _walk(substitute(p, names), t, holes, found, allowed)
+            _walk(substitute(p, names), t, holes, found, allowed, parts=parts)
         return
     same_head = type(pattern) is type(term) and getattr(pattern, "name", getattr(pattern, "tensor", None)) == getattr(
         term, "name", getattr(term, "tensor", None)
     )
+    if not parts and isinstance(pattern, Op) and pattern.name in ("floordiv", "mod"):
+        return
     if same_head and not isinstance(pattern, (Var, Fold)):
         for p, t in zip(children(pattern), children(term), strict=False):
-            _walk(p, t, holes, found, allowed)
+            _walk(p, t, holes, found, allowed, parts=parts)
 
 
 def _solve(pattern: Term, term: Term, holes: set[str], found: dict[str, Term], allowed: frozenset[str] | None) -> None:

@@ -27,8 +27,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tang_verified.proofs.equality import Equality, Scope
-from tang_verified.proofs.gradient import gradient, held, keeps_slope, tangent
+from tang_verified.proofs.gradient import gradient, held, tangent, watched
 from tang_verified.proofs.ledger import Ledger, show
+from tang_verified.proofs.slopes import keeps_slope
 from tang_verified.semantics.build import canonical, conj
 from tang_verified.semantics.meaning import Kind
 from tang_verified.semantics.program import Def, Program, Tensor, check_program
@@ -96,14 +97,14 @@ def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) ->
     if loose:
         raise ledger.refuse(f"{step.rule}/variables", f"{sorted(loose)} are not bound here", "disproved")
     scope = scope_at(ledger, program, d, step.path)
-    equality = Equality(ledger)
-    equality.reachable(f"{step.rule}/reachable", scope)
+    Equality(ledger).reachable(f"{step.rule}/reachable", scope)
     if (step.rule in ("gradient", "tangent")) != isinstance(d.value, (Gradient, Tangent)):
         raise ledger.refuse(f"{step.rule}/before", f"{show(d.value)} does not follow this rule", "disproved")
     if held(program) and step.rule not in SAME_DERIVATIVE and not keeps_slope(
         step.rule, step.before, step.after, scope.facts
     ):  # fmt: skip
         raise ledger.refuse(f"{step.rule}/smooth", "a derivative is still to be written out, and here is a kink or a pole")
+    equality = Equality(ledger, slopes=isinstance(d.value, (Gradient, Tangent)) and watched(program, step.tensor))
     if step.rule == "gradient":
         gradient(equality, program, d, step.after, scope, dict(step.invariants))
     elif step.rule == "tangent":

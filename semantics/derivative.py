@@ -11,9 +11,10 @@ The rules, with f' for the slope of f:
     max_j f           Σ_j [f = M] f' / N              M = max_j f, N = Σ_j [f = M]: ties share evenly; min alike
     ⊕_j f             Σ_j ∂(f ⊕ R_j)/∂f · f'          R_j = ⊕ over all but j; where ⊕ does not commute, ∂(P_j ⊕ f ⊕ S_j)/∂f
 
-At a pole of the slope that is no pole of the function (sqrt and log at 0) the slope is stated as 0, so that a norm has the
-subgradient 0 at 0. max(a, b) and |a| share ties evenly as well. Sources: Griewank and Walther, Evaluating Derivatives
-(SIAM 2008), table 2.3 and section 3.2 for the arithmetic; NIST DLMF 4.7, 4.20, 4.24, 4.34, 7.2 for the functions.
+At a pole of the slope that is no pole of the function (sqrt and x^¾ at 0, asin at 1; log at 0 as well) the slope is stated
+as 0, so that a norm has the subgradient 0 at 0. max(a, b) and |a| share ties evenly as well. Sources: Griewank and Walther,
+Evaluating Derivatives (SIAM 2008), table 2.3 and section 3.2 for the arithmetic; NIST DLMF 4.7, 4.20, 4.24, 4.34, 7.2 for
+the functions.
 """
 
 from __future__ import annotations
@@ -87,6 +88,16 @@ def _order(a: Term, b: Term, low: Term, high: Term) -> Term:
     return Op("select", (Op("lt", (a, b)), low, Op("select", (Op("lt", (b, a)), high, middle))))
 
 
+def _of_circle(a: Term) -> Term:
+    """1 / √(1 − a²), and 0 at the poles."""
+    return Op("div0", (REAL_ONE, Op("sqrt", (Op("sub", (REAL_ONE, _square(a))),))))
+
+
+def _flat_or_pole(a: Term, b: Term) -> Term:
+    """b = 0, or a = 0 with b < 1: aᵇ is constant, or its slope has a pole."""
+    return Op("or", (Op("eq", (b, REAL_ZERO)), Op("and", (Op("eq", (a, REAL_ZERO)), Op("lt", (b, REAL_ONE))))))
+
+
 # name -> the partials in the arguments, from the arguments and the value itself
 PARTIALS: dict[str, Callable[..., tuple[Term, ...]]] = {
     "add": lambda a, b, f: (REAL_ONE, REAL_ONE),
@@ -111,12 +122,12 @@ PARTIALS: dict[str, Callable[..., tuple[Term, ...]]] = {
     "tanh": lambda a, f: (Op("sub", (REAL_ONE, _square(f))),),
     "sinh": lambda a, f: (Op("cosh", (a,)),),
     "cosh": lambda a, f: (Op("sinh", (a,)),),
-    "asin": lambda a, f: (Op("rsqrt", (Op("sub", (REAL_ONE, _square(a))),)),),
-    "acos": lambda a, f: (_minus(Op("rsqrt", (Op("sub", (REAL_ONE, _square(a))),))),),
+    "asin": lambda a, f: (_of_circle(a),),
+    "acos": lambda a, f: (_minus(_of_circle(a)),),
     "atan": lambda a, f: (_over(REAL_ONE, Op("add", (REAL_ONE, _square(a)))),),
     "erf": lambda a, f: (Op("mul", (ERF, Op("exp", (_minus(_square(a)),)))),),
     "pow": lambda a, b, f: (
-        Op("select", (Op("eq", (b, REAL_ZERO)), REAL_ZERO, Op("mul", (b, Op("pow", (a, Op("sub", (b, REAL_ONE)))))))),
+        Op("select", (_flat_or_pole(a, b), REAL_ZERO, Op("mul", (b, Op("pow", (a, Op("sub", (b, REAL_ONE)))))))),
         Op("select", (Op("lt", (REAL_ZERO, a)), Op("mul", (f, Op("log", (a,)))), REAL_ZERO)),
     ),
     **dict.fromkeys(("floor", "ceil", "round"), lambda a, f: (REAL_ZERO,)),

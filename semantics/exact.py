@@ -69,23 +69,39 @@ class Exact:
     def __init__(self) -> None:
         self.parsed: dict[str, Form] = {}
         self.fine: dict[str, set[str]] = {}  # model's digest -> lines that it fits or satisfies
+        self.wrong: dict[str, set[str]] = {}  # model's digest -> lines that it does not
 
     def check(self, given: Hypotheses, model: Model, digest: str) -> None:
         """Raise `NoModel` unless the model gives every name a value of its sort and makes every assertion true."""
         fine = self.fine.setdefault(digest, set())
-        for line in given.declarations:
+        for line in (*given.declarations, *given.assertions):
             if line not in fine:
-                _fits(self._parse(line), model)
+                self._check(line, model)
                 fine.add(line)
-        for line in given.assertions:
-            if line not in fine:
-                try:
-                    holds = evaluate(self._parse(line)[1], model, {})
-                except RecursionError:
-                    raise NoModel(f"too deep to be evaluated: {line[:200]}") from None
-                if holds is not True:
-                    raise NoModel(f"it falsifies {line[:200]}")
+
+    def holds(self, given: Hypotheses, model: Model, digest: str) -> bool:
+        """Whether `check` passes; what the model does not fit or satisfy is remembered as well."""
+        wrong, fine = self.wrong.setdefault(digest, set()), self.fine.setdefault(digest, set())
+        lines = (*given.declarations, *given.assertions)
+        for line in lines if wrong.isdisjoint(lines) else ():
+            try:
+                if line not in fine:
+                    self._check(line, model)
                 fine.add(line)
+            except NoModel:
+                wrong.add(line)
+        return wrong.isdisjoint(lines)
+
+    def _check(self, line: str, model: Model) -> None:
+        form = self._parse(line)
+        if form[0] != "assert":
+            return _fits(form, model)
+        try:
+            holds = evaluate(form[1], model, {})
+        except RecursionError:
+            raise NoModel(f"too deep to be evaluated: {line[:200]}") from None
+        if holds is not True:
+            raise NoModel(f"it falsifies {line[:200]}")
 
     def _parse(self, line: str) -> Form:
         if line not in self.parsed:

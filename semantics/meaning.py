@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations_with_replacement, permutations
 from typing import Any
 
@@ -189,7 +190,13 @@ class Encoder:
     def encode(self, term: Term) -> Any:
         """A z3 expression or Python constant (int, bool), or an `Extended`."""
         if term not in self.memo:
-            self.memo[term] = self._encode(term)
+            shared = _arithmetic(term)
+            if shared is None:
+                self.memo[term] = self._encode(term)
+            else:
+                self.memo[term], symbols = shared
+                for name, text in symbols:
+                    self.symbols.setdefault(name, text)
         return self.memo[term]
 
     def boolean(self, term: Term) -> Any:
@@ -427,3 +434,19 @@ class Encoder:
             for x in calls.get(name, {}).values():
                 use(f"{name}/range", f(x) > -1, f(x) < 1, f(-x) == -f(x))
         return out
+
+
+@lru_cache(maxsize=1 << 14)
+def _arithmetic(term: Term) -> tuple[Any, tuple[tuple[str, str], ...]] | None:
+    """What an integer or a condition of variables alone means, and its declarations: in every problem the same; else None."""
+    match term:
+        case Var():
+            pass
+        case Const(value) if isinstance(value, int):
+            pass
+        case Op(_, args) if sort_of(term) != "real" and all(_arithmetic(part) is not None for part in args):
+            pass
+        case _:
+            return None
+    alone = Encoder()
+    return alone._encode(term), tuple(alone.symbols.items())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 
 import islpy as isl
 
@@ -121,9 +122,7 @@ def implies(facts: Sequence[Term], goal: Term) -> bool:
     """Whether `goal` holds for all integers that satisfy the affine ones among `facts`. Raises `NotAffine` on the goal."""
     writer = Writer(opaque=True)
     negated = f"not ({writer.condition(goal)})"
-    texts = [*_usable(facts, writer), negated]
-    with budget():
-        return bool(parameter_set(writer, (), texts).is_empty())
+    return _is_empty(set_text(writer, (), [*_usable(facts, writer), negated]))
 
 
 def witness(facts: Sequence[Term], goal: Term) -> dict[str, int]:
@@ -156,27 +155,46 @@ def covers(facts: Sequence[Term], parts: Sequence[tuple[tuple[str, ...], Sequenc
     for names, _ in parts:
         if any(Var(name) in writer.names for name in names):
             raise ValueError(f"a part binds {names}, of which one is free outside")
+    images = []
+    for names, conditions in parts:
+        inner = Writer(opaque=False)
+        inner.names = dict(writer.names)
+        texts = [inner.condition(condition) for condition in conditions]
+        bound = [inner.name(Var(name)) for name in names]
+        images.append((set_text(inner, bound, texts), bool(bound)))
+    return _covered(set_text(writer, (), [writer.condition(fact) for fact in facts]), tuple(images))
+
+
+# A text is asked about once: the same claims come again for each backend, and a pass's steps again when they are certified.
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_empty(text: str) -> bool:
     with budget():
-        union: isl.Set | None = None
-        for names, conditions in parts:
-            inner = Writer(opaque=False)
-            inner.names = dict(writer.names)
-            texts = [inner.condition(condition) for condition in conditions]
-            bound = [inner.name(Var(name)) for name in names]
-            image = _project(inner, bound, texts)
+        return bool(isl.Set(text).is_empty())
+
+
+@lru_cache(maxsize=1 << 12)
+def _covered(text: str, parts: tuple[tuple[str, bool], ...]) -> bool:
+    """Whether the set lies in the union of the parts' projections on the parameters (of those that have dimensions)."""
+    with budget():
+        given, union = isl.Set(text), None
+        for part, bound in parts:
+            image = _project(isl.Set(part)) if bound else isl.Set(part)
             union = image if union is None else union.union(image)
-        given = parameter_set(writer, (), [writer.condition(fact) for fact in facts])
         return bool(given.is_empty()) if union is None else bool(given.is_subset(union))
 
 
 def parameter_set(writer: Writer, dims: Sequence[str], texts: Sequence[str]) -> isl.Set:
+    return isl.Set(set_text(writer, dims, texts))
+
+
+def set_text(writer: Writer, dims: Sequence[str], texts: Sequence[str]) -> str:
     names = ", ".join(name for name in writer.names.values() if name not in dims)
     body = " and ".join(f"({text})" for text in texts) or "0 = 0"
-    return isl.Set(f"[{names}] -> {{ [{', '.join(dims)}] : {body} }}")
+    return f"[{names}] -> {{ [{', '.join(dims)}] : {body} }}"
 
 
-def _project(writer: Writer, dims: Sequence[str], texts: Sequence[str]) -> isl.Set:
-    full = parameter_set(writer, dims, texts)
-    flat = full.params() if dims else full
-    # `params` gives the parameters for which the set is not empty; as a set without dimensions again:
-    return isl.Set.from_params(flat) if dims else flat
+def _project(full: isl.Set) -> isl.Set:
+    """The parameters for which the set is not empty, as a set without dimensions."""
+    return isl.Set.from_params(full.params())

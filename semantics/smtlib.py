@@ -25,9 +25,16 @@ def declaration(name: str, arguments: Iterable[Any], result: Any) -> str:
 
 def statement(symbols: Mapping[str, str], assertions: Iterable[Any]) -> str:
     """The problem's text. `symbols` gives the declaration of each name that may occur."""
-    lines = []
-    for assertion in assertions:
-        formula = z3.BoolVal(assertion) if isinstance(assertion, bool) else assertion
-        lines.append(f"(assert {' '.join(formula.sexpr().split())})")
-    used = frozenset(name for line in lines for name in NAME.findall(line))
-    return "\n".join([*(text for name, text in symbols.items() if name in used), *lines, "(check-sat)", ""])
+    lines = [_line(z3.BoolVal(a) if isinstance(a, bool) else a) for a in assertions]
+    used = frozenset[str]().union(*(names for _, names in lines))
+    declared = (text for name, text in symbols.items() if name in used)
+    return "\n".join([*declared, *(line for line, _ in lines), "(check-sat)", ""])
+
+
+def _line(formula: Any) -> tuple[str, frozenset[str]]:
+    """The assertion, and the names in it; the formula keeps both, for a fact is asserted in many statements."""
+    found: tuple[str, frozenset[str]] | None = getattr(formula, "spelled", None)
+    if found is None:
+        line = f"(assert {' '.join(formula.sexpr().split())})"
+        found = formula.spelled = (line, frozenset(NAME.findall(line)))
+    return found

@@ -19,6 +19,7 @@ _HOME = {
     "TraceError": "errors",
     "audit": "auditing",
     "compile": "compiler",
+    "expr": "symbolic",
     "grad": "tracing.differentiate",
     "jvp": "tracing.differentiate",
     "value_and_grad": "tracing.differentiate",
@@ -37,6 +38,7 @@ __all__ = [
     "audit",
     "compile",
     "comprehension",
+    "expr",
     "grad",
     "jvp",
     "monoid",
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from tang_verified.compiler import compile
     from tang_verified.dual import Dual, slope
     from tang_verified.errors import CompileError, TangError, TraceError
+    from tang_verified.symbolic import expr
     from tang_verified.tracing.comprehension import comprehension, monoid
     from tang_verified.tracing.differentiate import grad, jvp, value_and_grad, vjp
     from tang_verified.tracing.tracer import trace

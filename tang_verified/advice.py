@@ -18,12 +18,15 @@ LAWS = {  # of a monoid, by the middle of the obligation's name: monoid/NAME/ide
     "commutative": "say commutative=False: the elements are then folded in order",
     "closed": "keep the state finite: combine of finite states must be finite (no division by what may be 0, no log of it)",
 }
+TEXT = "this is a fault of the printer or of its reader: please report it with the function"
 SIZES = "state more about the sizes (spec 'n>=1'), or write it more simply"
 
 
 def advice(refusal: Refused) -> str:
     """One sentence in the imperative."""
     kind, _, rest = refusal.obligation.partition("/")
+    if kind == "text":
+        return TEXT
     if kind != "monoid":
         return SIZES
     law = rest.rpartition("/")[2].split("-")[0]

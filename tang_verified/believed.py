@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 OUTSIDE = (
-    "the printers of GPU languages: their texts do what the certified kernel says (C texts are read back: proofs/TRUSTED.md)",
+    "the plan that a text for a GPU is started by (blocks, threads, arrays): it is printed with the text, and not read back",
     "the compiler of the printed text and the processor: they compute as their language's arithmetic says",
     "the parallel runtime (OpenMP): it runs each iteration of a parallel loop once, and all before the next statement",
     "Python and NumPy: they hand over the arrays that the caller means, and nobody writes them during a call",

@@ -5,6 +5,7 @@ derive    passes propose steps, each checked as it is proposed   a Program with 
 plan      a schedule for each definition                         Kernels
 certify   the checker proves the steps and the kernels           a Certified
 print     the backend spells the certified kernels               text
+read back the text is compared with the certified kernels        text, or back to a simpler plan
 load      the backend's runtime                                  something to call
 """
 
@@ -12,10 +13,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tang_verified.advice import advice
 from tang_verified.arrays import Memory, memory_of
@@ -26,9 +27,12 @@ from tang_verified.spec import Spec
 
 if TYPE_CHECKING:
     from tang_verified.proofs.check import Certified
+    from tang_verified.proofs.ledger import Verdict
+    from tang_verified.proofs.steps import Step
     from tang_verified.tracing.context import Narrowed
 
 Empty = Literal["nan", "zero"]
+Made = TypeVar("Made")
 
 
 @dataclass
@@ -37,15 +41,20 @@ class Timings:
 
     stages: dict[str, float] = field(default_factory=dict)
 
-    def measure(self, name: str, work: Callable[[], Any]) -> Any:
-        start = time.perf_counter()
+    def measure(self, name: str, work: Callable[[], Made]) -> Made:
+        """Do the work; what it measures itself does not count twice."""
+        before, start = sum(self.stages.values()), time.perf_counter()
         result = work()
-        self.stages[name] = self.stages.get(name, 0.0) + time.perf_counter() - start
+        within = sum(self.stages.values()) - before
+        self.stages[name] = self.stages.get(name, 0.0) + time.perf_counter() - start - within
         return result
 
 
 class CompiledKernel:
-    """A certified program, ready to be called with arrays in the order of the function's parameters."""
+    """A certified program, ready to be called with arrays in the order of the function's parameters.
+
+    Making one raises `Refused`, at `kernel NAME/text`, where the reader does not find in a text what was certified.
+    """
 
     def __init__(
         self, certified: Certified, backend: str, notes: tuple[str, ...], timings: Timings,
@@ -71,16 +80,15 @@ class CompiledKernel:
     def _read_back(self) -> None:
         """No text is handed out that does not say what was certified."""
         from tang_verified.backends import SUFFIX
+        from tang_verified.proofs.ledger import Refused
         from tang_verified.proofs.readback import DIALECTS, read_back
 
-        if SUFFIX[self.backend] in DIALECTS:
-            for kernel in self.certified.kernels:
-                found = read_back(kernel, self.sources[kernel.name], SUFFIX[self.backend])
-                if found is not None:
-                    raise CompileError(
-                        f"{self.name}: the text of kernel {kernel.name} is not what was certified: {found}",
-                        "this is a fault of the printer or of its reader: please report it with the function",
-                    )
+        dialect = SUFFIX[self.backend]
+        for kernel in self.certified.kernels if dialect in DIALECTS else ():
+            found = read_back(kernel, self.sources[kernel.name], dialect)
+            if found is not None:
+                verdict: Verdict = "unproved" if found.spent else "error"
+                raise Refused("text/read-back", f"kernel {kernel.name}/text", verdict, f"not what was certified: {found}")
 
     @property
     def name(self) -> str:
@@ -172,18 +180,31 @@ class CompiledKernel:
 
 
 def derive_and_certify(
-    program: Program, timings: Timings, *, schedule: Mapping[str, Any] | None = None, backend: str = "c"
-) -> tuple[Certified, tuple[str, ...]]:
-    """From a traced program to a proved one, and notes on what was tried and refused on the way."""
+    program: Program, timings: Timings, make: Callable[[Certified, tuple[str, ...]], Made], *,
+    schedule: Mapping[str, Any] | None = None, backend: str = "c", first: tuple[Step, ...] = (),
+) -> Made:  # fmt: skip
+    """From a traced program, by way of the steps `first`, to what `make` makes of a proved one, and of notes on what was
+    refused on the way.
+
+    Where it refuses in its turn (`Refused`), a simpler schedule is tried.
+    """
     from tang_verified.backends import get
     from tang_verified.passes.derive import derive
-    from tang_verified.passes.schedule.search import asked_plain, certified_plan
+    from tang_verified.passes.schedule.search import asked_plain, made_of_plan
+    from tang_verified.proofs.steps import follow
 
     asked = dict(schedule or {})
-    derived = timings.measure("derive", lambda: derive(program, lambda name: asked_plain(asked, name)))
+    start = program
+    for step in first:
+        start = follow(start, step)
+    derived = timings.measure("derive", lambda: derive(start, lambda name: asked_plain(asked, name)))
+    derived = replace(derived, steps=(*first, *derived.steps))
     target = get(backend).target()
-    certified, notes = timings.measure("certify", lambda: certified_plan(program, derived, target, asked))
-    return certified, (*derived.notes, *notes)
+
+    def noted(certified: Certified, notes: tuple[str, ...]) -> Made:
+        return make(certified, (*derived.notes, *notes))
+
+    return timings.measure("certify", lambda: made_of_plan(program, derived, target, asked, noted))
 
 
 def compile(
@@ -200,6 +221,15 @@ def compile(
     >>> double(np.array([1.5, 2.0], "float32"))
     array([3., 4.], dtype=float32)
     """
+    return compile_steps(fn, specs, backend, name, empty=empty, schedule=schedule)
+
+
+def compile_steps(
+    fn: Callable[..., Any], specs: Mapping[str, Spec | str], backend: str, name: str | None,
+    first: Callable[[Program], tuple[Step, ...]] = lambda program: (), *, empty: Empty = "nan",
+    schedule: Mapping[str, Any] | None = None,
+) -> CompiledKernel:  # fmt: skip
+    """`compile`, beginning with steps that are already known; they are proved like all others."""
     from tang_verified.backends import REGISTRY
     from tang_verified.proofs.ledger import Refused
     from tang_verified.tracing.tracer import trace_and_reasons
@@ -208,12 +238,15 @@ def compile(
         raise CompileError(f"no backend {backend!r}", f"there are: {', '.join(sorted(REGISTRY))}", place_of(fn))
     timings = Timings()
     program, narrowed = timings.measure("trace", lambda: trace_and_reasons(fn, specs, empty=empty, name=name))
+
+    def kernel(certified: Certified, notes: tuple[str, ...]) -> CompiledKernel:
+        return CompiledKernel(certified, backend, notes, timings, narrowed)
+
     try:
-        certified, notes = derive_and_certify(program, timings, schedule=schedule, backend=backend)
+        return derive_and_certify(program, timings, kernel, schedule=schedule, backend=backend, first=first(program))
     except Refused as refusal:
         raise CompileError(
             f"{program.name} is not compiled: {refusal.obligation} is {refusal.verdict} at {refusal.place}: {refusal.why}",
             advice(refusal),
             place_of(fn),
         ) from refusal
-    return CompiledKernel(certified, backend, notes, timings, narrowed)

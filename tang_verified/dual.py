@@ -274,7 +274,7 @@ def apply(name: str, *args: Any) -> Any:
     """An elementwise operation on numbers of which some are Duals."""
     level = max([x.level for x in args if type(x) is Dual])
     active = tuple([type(x) is Dual and x.level == level for x in args])
-    values = [x.value if on else x for x, on in zip(args, active, strict=True)]
+    values = [x.value if on else x.item() if isinstance(x, np.generic) else x for x, on in zip(args, active, strict=True)]
     slopes = [x.slope for x, on in zip(args, active, strict=True) if on]
     if all([type(x) is float for x in values]) or all([isinstance(x, (float, int)) for x in values]):
         try:
@@ -302,7 +302,7 @@ def _general(name: str, active: tuple[bool, ...], values: list[Any], slopes: lis
         for partial, slope, have in zip(partials, slopes, own, strict=True):
             part = partial * aligned(slope, have, ndim)
             total = part if total is None else total + part
-    return Dual(value, total, level)
+    return Dual(value, spread(total, value), level)
 
 
 def operate(name: str, *args: Any) -> Any:
@@ -323,6 +323,14 @@ def aligned(slope: Any, have: int, want: int) -> Any:
         return slope
     shape = np.shape(slope)
     return np.reshape(slope, (*shape[:directions], *(1,) * (want - have), *shape[directions:]))
+
+
+def spread(slope: Any, value: Any) -> Any:
+    """A slope that broadcasts to its value's shape, behind the axes of directions, in that shape."""
+    if type(slope) is Dual or type(value) is Dual or not np.ndim(value):
+        return slope
+    shape = (*np.shape(slope)[: max(np.ndim(slope) - np.ndim(value), 0)], *np.shape(value))
+    return slope if np.shape(slope) == shape else np.broadcast_to(slope, shape)
 
 
 def _make(value: float, slope: Any, level: int) -> Dual:

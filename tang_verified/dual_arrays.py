@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from tang_verified.dual import Dual, aligned, apply, plain
+from tang_verified.dual import Dual, aligned, apply, plain, spread
 from tang_verified.errors import UnsupportedError
+from tang_verified.tracing.numpy_protocol import bound
 
 LINEAR = frozenset((
     "reshape", "ravel", "transpose", "permute_dims", "matrix_transpose", "swapaxes", "moveaxis", "rollaxis", "expand_dims",
@@ -32,7 +33,7 @@ BILINEAR = frozenset((
 ))  # fmt: skip
 BY_VALUE = frozenset((
     "shape", "ndim", "size", "argmax", "argmin", "argsort", "nonzero", "flatnonzero", "count_nonzero", "any", "all",
-    "zeros_like", "ones_like", "full_like", "empty_like", "sign", "array_equal", "isclose", "allclose", "result_type",
+    "zeros_like", "ones_like", "empty_like", "sign", "array_equal", "isclose", "allclose", "result_type",
     "searchsorted", "iscomplexobj", "isrealobj",
 ))  # fmt: skip
 REDUCTIONS = {
@@ -45,7 +46,10 @@ def call(name: str, args: Sequence[Any], kwargs: dict[str, Any], func: Callable[
     kwargs = {key: value for key, value in kwargs.items() if not (value is None and key in ("out", "dtype"))}
     function = func or getattr(np, name)
     if name in MADE:
-        return MADE[name](*args, **kwargs)
+        return bound(MADE[name], name, args, kwargs)
+    wrong = [key for key, value in kwargs.items() if key in ("out", "initial") or _duals(value)]
+    if wrong:
+        raise UnsupportedError(f"np.{name} of a Dual with {wrong[0]}=…", "leave it out, or join arrays with np.concatenate")
     if name in LINEAR:
         return _linear(function, args, kwargs)
     if name in BILINEAR:
@@ -102,7 +106,10 @@ def _slope(x: Dual, place: tuple[int, ...]) -> Any:
 
 
 def _linear(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    found = _duals(args)
+    """A function that is linear in its first argument: an array, or a list of arrays."""
+    if _duals(args[1:]):
+        raise UnsupportedError(f"np.{function.__name__} of a Dual, not as its first argument", "an index or a size is a number")
+    found = _duals(args[:1])
     level = max(x.level for x in found)
     top = [x for x in found if x.level == level]
     joined = len(_duals(args[:1])) != 1 or isinstance(args[0], (list, tuple))
@@ -157,7 +164,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     slopes = [
         aligned(x.slope, np.ndim(x.value), ndim) if type(x) is Dual and x.level == level else 0.0 for x in (a, b)
     ]  # fmt: skip
-    return Dual(value, where(condition, *slopes), level)
+    return Dual(value, spread(where(condition, *slopes), value), level)
 
 
 def _extreme(name: str) -> Callable[..., Any]:
@@ -256,6 +263,7 @@ MADE: dict[str, Callable[..., Any]] = {
     "deg2rad": lambda x: x * (math.pi / 180.0), "radians": lambda x: x * (math.pi / 180.0),
     "rad2deg": lambda x: x * (180.0 / math.pi), "degrees": lambda x: x * (180.0 / math.pi),
     "astype": lambda x, dtype, copy=True: x, "real": lambda x: x, "asarray": lambda x, **_: x,
+    "full_like": lambda a, fill_value, **_: fill_value * np.ones(np.shape(plain(a))),
     "ptp": lambda x, axis=None: np.max(x, axis=axis) - np.min(x, axis=axis),
 }  # fmt: skip
 

@@ -27,13 +27,23 @@ def f32(*values: float) -> Any:
     return np.array(values, np.float32)
 
 
+@cache
+def compiled_softmax(spec: str = "n m") -> Any:
+    return tv.compile(softmax, x=spec)
+
+
+@cache
+def compiled_extreme(name: str, spec: str, dtype: Any = "float32") -> Any:
+    return tv.compile(lambda x: getattr(x, name)(axis=-1), x=tv.spec(spec, dtype))
+
+
 # -- reductions that are padded to a tile ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("length", [1, 10, 63, 65])
 def test_softmax_over_a_padded_row_of_ones(length: int) -> None:
     """Padding that is not the identity would add exp(0) for every lane that is out of range."""
-    got = tv.compile(softmax, x="n m")(np.ones((3, length), np.float32))
+    got = compiled_softmax()(np.ones((3, length), np.float32))
     np.testing.assert_allclose(got, np.full((3, length), 1 / length), rtol=1e-6)
 
 
@@ -49,7 +59,7 @@ def test_softmax_over_a_padded_row_of_fixed_length(length: int) -> None:
 def test_extremes_of_negative_zeros_are_negative_zero(length: int, name: str, spec: str) -> None:
     """An accumulator that starts at 0.0 would win against -0.0."""
     x = np.full((1, length) if spec == "n m" else length, -0.0, np.float32)
-    got = tv.compile(lambda x: getattr(x, name)(axis=-1), x=spec)(x)
+    got = compiled_extreme(name, spec)(x)
     assert (got == 0).all() and np.signbit(got).all()
 
 
@@ -57,7 +67,7 @@ def test_extremes_of_negative_zeros_are_negative_zero(length: int, name: str, sp
 def test_max_of_negative_numbers(length: int) -> None:
     """Padding with 0 instead of -inf would win."""
     x = -1 - np.arange(length, dtype=np.float32)
-    assert tv.compile(lambda x: x.max(), x="m")(x) == -1.0
+    assert compiled_extreme("max", "m")(x) == -1.0
 
 
 def test_product_from_zero() -> None:
@@ -129,7 +139,7 @@ def test_floor_division_of_a_shifted_index() -> None:
 def test_extremes_of_large_integers_are_exact(dtype: str, top: int, name: str) -> None:
     """A maximum taken in floats loses the last bits."""
     x = np.array([[top, top - 1, 5], [-top, 1 - top, -5]], dtype)
-    got = tv.compile(lambda x: getattr(x, name)(axis=-1), x=tv.spec("n m", dtype))(x)
+    got = compiled_extreme(name, "n m", dtype)(x)
     np.testing.assert_array_equal(got, getattr(x, name)(axis=-1))
 
 
@@ -349,7 +359,7 @@ def test_a_row_of_which_every_score_is_minus_infinity() -> None:
 def test_scores_far_from_zero(shift: float) -> None:
     """A running maximum that starts at -1e5, say, instead of -inf would lose them all."""
     x = (np.arange(300, dtype=np.float64)[None, :] % 7 / 4 * max(1.0, abs(shift) * 2**-20) + shift).astype(np.float32)
-    got = tv.compile(softmax, x="n m")(x)
+    got = compiled_softmax()(x)
     np.testing.assert_allclose(got, softmax(x.astype(np.float64)), rtol=1e-3, atol=1e-30)
     np.testing.assert_allclose(got.sum(), 1.0, rtol=1e-4)
 

@@ -16,9 +16,11 @@ README = (ROOT / "README.md").read_text()
 
 def test_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"```python\n(.*?)```", README, re.S)
-    exec(compile(block, "README.md", "exec"), {})
-    assert "exit code 0" in capsys.readouterr().out
+    space: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", README, re.S):
+        exec(compile(block, "README.md", "exec"), space)
+    shown = capsys.readouterr().out
+    assert "exit code 0" in shown and "(x · x − 1) · exp(-0.5 · x · x)" in shown and "[-236.0, 0.0]" in shown
     assert sorted(p.name for p in (tmp_path / "kernels").iterdir()) == ["attention.c", "attention.cert.json"]
 
 

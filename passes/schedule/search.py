@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 from tang_verified.errors import CompileError
 from tang_verified.passes.derive import Derived
@@ -16,12 +17,21 @@ from tang_verified.semantics.terms import IllFormed
 
 OPTIONS = tuple(field.name for field in fields(Choice))
 STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
+Made = TypeVar("Made")
 
 
 def certified_plan(
     traced: Program, derived: Derived, target: Target, schedule: dict[str, Any]
 ) -> tuple[Certified, tuple[str, ...]]:
     """The first style whose kernels are proved, and what was refused before it."""
+    return made_of_plan(traced, derived, target, schedule, lambda certified, notes: (certified, notes))
+
+
+def made_of_plan(
+    traced: Program, derived: Derived, target: Target, schedule: dict[str, Any],
+    make: Callable[[Certified, tuple[str, ...]], Made],
+) -> Made:  # fmt: skip
+    """What `make` makes of the first style that is proved and that it does not refuse; it is told what was refused before."""
     program, steps = derived.program, derived.steps
     check_options(program, schedule)
     styles = {d.tensor.name: 0 for d in program.defs}
@@ -30,7 +40,7 @@ def certified_plan(
     while True:
         choices = {name: _choice(STYLES[level], {**common, **schedule.get(name, {})}) for name, level in styles.items()}
         try:
-            return certify(traced, steps, plan(program, target, choices)), tuple(notes)
+            return make(certify(traced, steps, plan(program, target, choices)), tuple(notes))
         except (Refused, IllFormed, LookupError) as problem:
             blamed = _blamed(problem, styles)
             notes.append(f"schedule {STYLES[max(styles[b] for b in blamed)]} of {', '.join(blamed)}: {problem}")

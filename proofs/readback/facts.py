@@ -44,6 +44,16 @@ class Facts:
         fresh.known = {c: truth for c, truth in self.known.items() if not has_lane(c)}
         return fresh
 
+    def without(self, condition: Node) -> Facts:
+        """As if it had not been assumed."""
+        fresh = self._more()
+        fresh.known.pop(condition, None)
+        return fresh
+
+    def of_sizes(self) -> Facts:
+        """What sizes and loop variables say, and no data."""
+        return self.of_all_threads(frozenset())
+
     def of_all_threads(self, digits: frozenset[Node]) -> Facts:
         """What other threads know too: neither these digits nor anything that is read decides it."""
         fresh = self._more()
@@ -109,6 +119,8 @@ class Facts:
                 strong = condition.tag == "or"
                 if first is strong or second is strong:
                     return strong
+                if first is second is None and self._against(condition, strong):
+                    return strong
                 return None if first is None or second is None else not strong
             case "select":
                 chosen, a, b = children(condition)
@@ -124,18 +136,29 @@ class Facts:
                     return False
                 return True if self.follows(p) and self.follows(q) else None
             case "any":  # true if it holds on the lane at hand, or if another mask that implies it has such a lane
-                mask = parts_of(condition.args)[0]
+                mask, plain = parts_of(condition.args)[0], self.without_lanes()
                 if self.decide(mask) is True:
                     return True
-                plain = self.without_lanes()
+                if plain.of_sizes().decide(mask) is False:  # on every lane
+                    return False
                 for other, truth in self.known.items():
-                    if other.tag == "any" and truth:
-                        there = plain.assume(parts_of(other.args)[0])
+                    if other.tag == "any" and truth:  # left out of what is known there: its mask may ask for it again
+                        there = plain.without(other).assume(parts_of(other.args)[0])
                         if there is None or there.decide(mask) is True:
                             return True
                 return None
             case _:
                 return None
+
+    def _against(self, condition: Node, truth: bool) -> bool:
+        """Whether one part has that truth wherever the other has not: a and not a, a or not a, and what takes a look to see."""
+        a, b = children(condition)
+        if self.nodes.negation(a) is b:
+            return True
+        if a.tag not in ("and", "or", "not") and b.tag not in ("and", "or", "not"):
+            return False
+        there = self.assume(a, not truth)
+        return there is None or there.decide(b) is truth
 
     def follows(self, p: Node) -> bool:
         """p <= 0."""

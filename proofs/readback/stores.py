@@ -259,7 +259,8 @@ class Stores(Matcher):
                 return Store(line, self.key_of(register), number, Value(given.node, given.kind), kind, None, register)
             case Set(line, Index() as target, value):
                 memory, offset = machine.address(target, here)
-                return self.into(line, memory, offset, machine.value(value, here), ELEMENTS[memory.element], None)
+                kind = ELEMENTS[memory.element]
+                return self.into(line, memory, offset, self.as_truth(machine.value(value, here), kind), kind, None)
             case Set(line, Vector(_, kind, _, address), value):
                 memory, offset = machine.address(address, here)
                 if ELEMENTS[memory.element].kind != kind.kind:
@@ -271,6 +272,11 @@ class Stores(Matcher):
                 return self.into(line, memory, offset, found, found.kind, mask)
             case _:
                 raise Mismatch(s.line, f"the kernel stores {self.statement.target} here")
+
+    def as_truth(self, value: Value, kind: Kind) -> Value:
+        """0 and 1, where truths are kept, are what they are kept as."""
+        number = self.machine.nodes.constant(value.node) if kind.kind == "bool" and value.kind == Kind("i64") else None
+        return value if number not in (0, 1) else Value(self.machine.nodes.bool(number == 1), kind)
 
     def narrowed(self, value: Expression, kind: Kind, here: Here) -> Value:
         """What a register keeps: a double may be made a float here, and nowhere else."""

@@ -24,6 +24,10 @@ class Scalar(Operators):
         self.tracing = tracing
         self.weak = weak
 
+    def like(self, term: Term, dtype: DType, weak: bool) -> Scalar:
+        """A scalar of the same kind: what an operation makes of this one."""
+        return Scalar(term, dtype, self.tracing, weak)
+
     def __repr__(self) -> str:
         return f"Scalar({self.term}, {self.dtype_name})"
 

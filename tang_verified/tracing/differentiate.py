@@ -40,10 +40,10 @@ def grad(fn: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     >>> grad(lambda x: (x * x * x).sum())(np.array([1.0, 2.0]))
     array([ 3., 12.])
     """
-    both = value_and_grad(fn, argnums)
+    both = _value_and_grad(fn, argnums)
 
-    def gradient(*args: Any, **kwargs: Any) -> Any:
-        return both(*args, **kwargs)[1]
+    def gradient(args: list[Any], kwargs: dict[str, Any], weights: tuple[Any, ...]) -> Any:
+        return both(args, kwargs, weights)[1]
 
     return _like(fn, gradient, "grad", ())
 
@@ -52,10 +52,18 @@ def value_and_grad(fn: Callable[..., Any], argnums: Argnums = 0) -> Callable[...
     """fn's value, and its gradient as `grad` gives it. Of several results of fn the first is differentiated.
 
     When compiled the results are flat: the value (or values), then the gradients.
+
+    >>> import numpy as np
+    >>> value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
+    (array(5.), array([2., 4.]))
     """
+    return _like(fn, _value_and_grad(fn, argnums), "value_and_grad", ())
+
+
+def _value_and_grad(fn: Callable[..., Any], argnums: Argnums) -> Callable[..., Any]:
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
-    def both(*args: Any, **kwargs: Any) -> Any:
+    def both(args: list[Any], kwargs: dict[str, Any], weights: tuple[Any, ...]) -> Any:
         tracing, own, varied = _varied(args, kwargs, numbers, "grad")
         result = fn(*own, **kwargs)
         loss = result[0] if isinstance(result, tuple) else result
@@ -66,22 +74,22 @@ def value_and_grad(fn: Callable[..., Any], argnums: Argnums = 0) -> Callable[...
         found = tuple(_gradient(tracing, ((loss, one),), x) for x in varied)
         return result, found[0] if isinstance(argnums, int) else found
 
-    return _like(fn, both, "value_and_grad", ())
+    return both
 
 
 def vjp(fn: Callable[..., Any], argnums: Argnums | None = None, weights: Sequence[str] = ("ct",)) -> Callable[..., Any]:
     """A function of fn's arguments and of weights (cotangents), one for each result of fn and of its shape: wᵀJ.
 
     `weights` names those parameters; `argnums` the arguments to differentiate with respect to (None: all). The result is
-    one gradient for each, a tuple unless `argnums` is one int.
+    one gradient for each, a tuple unless there is one.
+
+    >>> import numpy as np
+    >>> vjp(lambda x: x * x)(np.array([1.0, 2.0]), np.array([1.0, 10.0]))
+    array([ 2., 40.])
     """
 
-    def pulled(*args: Any, **kwargs: Any) -> Any:
-        count = len(weights)
-        cts = tuple(kwargs.pop(name) for name in weights if name in kwargs) or args[len(args) - count :]
-        args = args if len(args) == len(inspect.signature(fn).parameters) else args[: len(args) - count]
-        numbers = _numbers(fn, argnums, args)
-        tracing, own, varied = _varied(args, kwargs, numbers, "vjp")
+    def pulled(args: list[Any], kwargs: dict[str, Any], cts: tuple[Any, ...]) -> Any:
+        tracing, own, varied = _varied(args, kwargs, _numbers(fn, argnums), "vjp")
         result = fn(*own, **kwargs)
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(cts):
@@ -96,20 +104,23 @@ def vjp(fn: Callable[..., Any], argnums: Argnums | None = None, weights: Sequenc
                 raise ShapeError(f"vjp: a result of shape {shapes}", "weights have the shape of the result")
             outputs.append((y, weight))
         found = tuple(_gradient(tracing, tuple(outputs), x) for x in varied)
-        return found[0] if isinstance(argnums, int) else found
+        return found[0] if len(found) == 1 and not isinstance(argnums, Sequence) else found
 
     return _like(fn, pulled, "vjp", tuple(weights))
 
 
 def jvp(fn: Callable[..., Any], argnums: Argnums | None = None) -> Callable[..., Any]:
-    """A function of fn's arguments, and of a direction d_x for each argument x in `argnums` (None: all): (fn(x), J·d_x)."""
+    """A function of fn's arguments, and of a direction d_x for each argument x in `argnums` (None: all): (fn(x), J·d_x).
+
+    >>> import numpy as np
+    >>> jvp(lambda x: x * x)(np.array([1.0, 2.0]), np.array([1.0, 10.0]))
+    (array([1., 4.]), array([ 2., 40.]))
+    """
     parameters = list(inspect.signature(fn).parameters)
-    numbers = _numbers(fn, argnums, parameters)
+    numbers = _numbers(fn, argnums)
     names = tuple(f"d_{parameters[number]}" for number in numbers)
 
-    def pushed(*args: Any, **kwargs: Any) -> Any:
-        ways = tuple(kwargs.pop(name) for name in names if name in kwargs) or args[len(args) - len(names) :]
-        args = args if len(args) == len(parameters) else args[: len(args) - len(names)]
+    def pushed(args: list[Any], kwargs: dict[str, Any], ways: tuple[Any, ...]) -> Any:
         tracing, own, varied = _varied(args, kwargs, numbers, "jvp")
         along = []
         for x, way in zip(varied, ways, strict=True):
@@ -126,7 +137,7 @@ def jvp(fn: Callable[..., Any], argnums: Argnums | None = None) -> Callable[...,
     return _like(fn, pushed, "jvp", names)
 
 
-def _numbers(fn: Callable[..., Any], argnums: Argnums | None, args: Sequence[Any]) -> tuple[int, ...]:
+def _numbers(fn: Callable[..., Any], argnums: Argnums | None) -> tuple[int, ...]:
     if argnums is None:
         parameters = inspect.signature(fn).parameters.values()
         return tuple(n for n, p in enumerate(parameters) if p.default is p.empty and p.kind is not p.VAR_KEYWORD)
@@ -180,9 +191,11 @@ def _like(fn: Callable[..., Any], made: Callable[..., Any], prefix: str, more: t
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         bound = full.bind(*args, **kwargs)
-        if tracing_of(list(bound.arguments.values()), prefix) is not None:
-            return made(*args, **kwargs)
-        return _run(call, compiled, bound)
+        if tracing_of(list(bound.arguments.values()), prefix) is None:
+            return _run(call, compiled, bound)
+        weights = tuple(bound.arguments.pop(name) for name in more)
+        plain = inspect.BoundArguments(signature, bound.arguments)
+        return made(list(plain.args), plain.kwargs, weights)
 
     call.__name__ = call.__qualname__ = f"{prefix}_{getattr(fn, '__name__', 'function').strip('<>')}"
     call.__signature__ = full  # type: ignore[attr-defined]

@@ -37,7 +37,7 @@ def call_function(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     """Any other NumPy function."""
     name = SPELLINGS.get(func.__name__, func.__name__)
     if name == "norm":
-        return _bound(LINALG.vector_norm, "norm", args, kwargs)
+        return bound(LINALG.vector_norm, "norm", args, kwargs)
     if name in ("shape", "ndim", "size"):
         return getattr(args[0], name)
     return _call(name, args, kwargs)
@@ -46,10 +46,10 @@ def call_function(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
 def _call(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     if name not in FUNCTIONS:
         raise no_such(name)
-    return _bound(FUNCTIONS[name], name, args, kwargs)
+    return bound(FUNCTIONS[name], name, args, kwargs)
 
 
-def _bound(function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def bound(function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call with the options that are given, and say which one is not understood."""
     given = {key: value for key, value in kwargs.items() if not (value is None and key in ("out", "dtype", "initial", "where"))}
     try:

@@ -49,13 +49,21 @@ def elementwise(
     if any(isinstance(operand, Scalar) for operand in operands):
         if any(isinstance(operand, Traced) for operand in operands):
             raise DTypeError(f"{label}: a whole array meets a scalar of a comprehension", "read an element, as in a[i, k]")
-        return Scalar(build([part.broadcast((), sort) for part in lifted]), out, tracing, weak)
+        return _like(operands, build([part.broadcast((), sort) for part in lifted]), out, weak)
     if tracing is None:
         raise UnsupportedError(f"{label}: operands belong to no trace")
     shape = broadcast_shapes(tracing, [part.shape for part in lifted], label)
     return tracing.define(
         label, out, shape, lambda *index: build([part.broadcast(index, sort) for part in lifted]), weak=weak and result is None
     )
+
+
+def _like(operands: tuple[Any, ...], term: Term, dtype: DType, weak: bool) -> Scalar:
+    """A scalar of the operands' trace, of the kind that the first scalar among them is."""
+    scalars = [operand for operand in operands if isinstance(operand, Scalar)]
+    if not scalars:
+        return Scalar(term, dtype, tracing_of(operands, "scalar"), weak)
+    return next((scalar for scalar in scalars if scalar.tracing is not None), scalars[0]).like(term, dtype, weak)
 
 
 def common(label: str, rule: Rule, lifted: list[Lifted], default_float: DType) -> tuple[DType, bool]:
@@ -168,7 +176,8 @@ def square(x: Any) -> Any:
 def sign(x: Any) -> Any:
     def term(a: Term) -> Term:
         one, zero = (REAL_ONE, REAL_ZERO) if sort_of(a) == "real" else (ONE, ZERO)
-        negative = Op("select", (Op("lt", (a, zero)), Op("neg", (one,)), a))  # what is left is 0 or nan
+        left = Op("mul", (a, zero))  # 0 or nan, and of slope 0
+        negative = Op("select", (Op("lt", (a, zero)), Op("neg", (one,)), left))
         return Op("select", (Op("lt", (zero, a)), one, negative))
 
     return elementwise("sign", "number", term, (x,))
@@ -192,7 +201,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     sorts: list[Sort] = ["bool", sort, sort]
     if any(isinstance(operand, Scalar) for operand in operands):
         parts = [part.broadcast((), s) for part, s in zip(lifted, sorts, strict=True)]
-        return Scalar(Op("select", tuple(parts)), dtype, tracing, weak)
+        return _like(operands, Op("select", tuple(parts)), dtype, weak)
     if tracing is None:
         raise UnsupportedError("where: operands belong to no trace")
     shape = broadcast_shapes(tracing, [part.shape for part in lifted], "where")
@@ -210,7 +219,7 @@ def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
     tracing = tracing_of((x,), "astype")
     lifted = lift(x, tracing, "astype")
     if isinstance(x, Scalar) or tracing is None:
-        return Scalar(lifted.broadcast((), SORTS[target]), target, tracing)
+        return _like((x,), lifted.broadcast((), SORTS[target]), target, False)
     return tracing.define("astype", target, lifted.shape, lambda *index: lifted.broadcast(index, SORTS[target]))
 
 
@@ -246,12 +255,16 @@ def _rounding(label: str, term: Callable[..., Term], x: Any) -> Any:
 
 
 def logaddexp(x: Any, y: Any) -> Any:
-    """log(exp x + exp y) = max + log1p(exp(-|x - y|)); where x = y, x + log 2 (also for two infinities)."""
+    """log(exp x + exp y) = max + log1p(exp(-|x - y|)); where x = y, max + log 2 (also for two infinities).
+
+    max, because at a tie it gives both of them half of the slope.
+    """
 
     def term(a: Term, b: Term) -> Term:
         spread = Op("neg", (Op("abs", (Op("sub", (a, b)),)),))
-        apart = Op("add", (Op("max", (a, b)), Op("log1p", (Op("exp", (spread,)),))))
-        return Op("select", (Op("eq", (a, b)), Op("add", (a, real(math.log(2.0)))), apart))
+        larger = Op("max", (a, b))
+        apart = Op("add", (larger, Op("log1p", (Op("exp", (spread,)),))))
+        return Op("select", (Op("eq", (a, b)), Op("add", (larger, real(math.log(2.0)))), apart))
 
     return elementwise("logaddexp", "real", term, (x, y))
 

@@ -10,6 +10,7 @@ $TANG_CONFORMANCE names those to take ("cuda,opencl"); without it, all. $TANG_CI
 from __future__ import annotations
 
 import os
+from copy import copy
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -22,7 +23,7 @@ from tang_verified.compiler import CompiledKernel, Timings
 from tang_verified.passes.schedule.search import certified_plan
 from tang_verified.passes.schedule.target import Target
 from tang_verified.proofs.check import Certified
-from tests.conformance.programs import Case, derived, traced
+from tests.conformance.programs import CASES, Case, derived, traced
 from tests.shims.run import Shim
 
 DEVICES = ("c", "opencl", "wgsl", "glsl", "cuda", "metal")
@@ -64,6 +65,16 @@ def backend(name: str) -> Any:
 
 
 @cache
+def targets() -> tuple[Target, ...]:
+    return tuple(dict.fromkeys(backend(name).target() for name in TAKEN))
+
+
+def in_turn(case: Case, name: str) -> bool:
+    """Whether it is this backend's turn to take a program that not all take: one target a program, one after the other."""
+    return bool(backend(name).target() == targets()[CASES.index(case) % len(targets())])
+
+
+@cache
 def certified(case: Case, target: Target) -> tuple[Certified, tuple[str, ...]]:
     return certified_plan(traced(case), derived(case), target, dict(case.schedule))
 
@@ -72,7 +83,10 @@ def certified(case: Case, target: Target) -> tuple[Certified, tuple[str, ...]]:
 def kernel(case: Case, name: str) -> CompiledKernel:
     """A program on a backend: certified once a target, printed and loaded once a backend."""
     here = backend(name)
-    made, notes = certified(case, here.target())
-    compiled = CompiledKernel(made, name.split("-")[0], notes, Timings())
-    compiled._backend = here  # a shim takes the place of the runtime
+    if name.endswith("-reversed"):
+        compiled = copy(kernel(case, name.removesuffix("-reversed")))  # the same texts
+    else:
+        made, notes = certified(case, here.target())
+        compiled = CompiledKernel(made, name.split("-")[0], notes, Timings())
+    compiled._backend, compiled._loaded = here, {}  # a shim takes the place of the runtime
     return compiled

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conformance.backends import DEVICES, ON_A_CPU, TAKEN, WANTED, backend, kernel, need, told
+from tests.conformance.backends import DEVICES, ON_A_CPU, TAKEN, WANTED, in_turn, kernel, need, told
 from tests.conformance.programs import CASES, CHOSEN, Case, error, inputs, reference, sizes, tolerance
 
 
@@ -22,21 +22,14 @@ def test_backend_is_here(name: str, record_property: Any) -> None:
     record_property("device", told(need(name))["device" if name != "c" else "version"])
 
 
-# on every backend by default; the others, and all in float16, on some backends in turn: all with -m "everything or not everything"
-CORE = (
-    "attention:causal", "attention:masked", "attention:decode", "softmax:softmax", "layernorm:layernorm", "conv2d:conv2d",
-    "linear_gelu:linear_gelu", "swiglu:swiglu", "cross_entropy:cross_entropy", "embedding:embedding", "pooling:max_pool",
-)  # fmt: skip
-
-
 def cells() -> Iterator[Any]:
-    """Every program with every backend. C runs all in float32, as tests/test_examples.py does: one certificate for both."""
-    targets = list(dict.fromkeys(backend(name).target() for name in TAKEN))
-    for number, case in enumerate(CASES):
+    """Every program with every backend. In float16 on those of one target in turn, which share a certificate, and shims in
+    reversed order with theirs: all with -m "everything or not everything"."""
+    for case in CASES:
         for name in TAKEN:
-            whole = case.dtype == "float32" and (name == "c" or case.example in CORE)
-            turn = whole or backend(name).target() == targets[number % len(targets)]
-            yield pytest.param(case, name, marks=[] if turn else pytest.mark.everything, id=f"{case}-{name}")
+            whole = case.dtype == "float32" and (not name.endswith("reversed") or in_turn(case, name))
+            marks = [] if whole or in_turn(case, name) else pytest.mark.everything
+            yield pytest.param(case, name, marks=marks, id=f"{case}-{name}")
 
 
 @pytest.mark.parametrize(("case", "name"), list(cells()))

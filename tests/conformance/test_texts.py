@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 import pytest
 
-from tests.conformance.backends import IN_CI, TAKEN, kernel
+from tests.conformance.backends import IN_CI, TAKEN, in_turn, kernel
 from tests.conformance.programs import CASES, Case
 from tests.shims import nvcc, tint
 
@@ -14,7 +15,10 @@ SAMPLE = (
     Case("attention:causal", "float16"), Case("softmax:softmax", "float16"), Case("linear_gelu:linear_gelu", "float16"),
     Case("conv2d:strided"), Case("cross_entropy:cross_entropy"),
 )  # fmt: skip
-ALL = [pytest.param(case, marks=[] if case in SAMPLE else pytest.mark.everything, id=str(case)) for case in CASES]
+
+
+def param(case: Case, taken: bool) -> Any:
+    return pytest.param(case, marks=[] if taken else pytest.mark.everything, id=str(case))
 
 
 def missing(what: str, install: str) -> None:
@@ -26,7 +30,7 @@ def missing(what: str, install: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", nvcc.ARCHITECTURES)
-@pytest.mark.parametrize("case", ALL)
+@pytest.mark.parametrize("case", [param(case, case in SAMPLE) for case in CASES])
 def test_nvcc_spills_nothing(case: Case, architecture: str) -> None:
     if not any(name.startswith("cuda") for name in TAKEN):
         pytest.skip("cuda was not asked for ($TANG_CONFORMANCE)")
@@ -39,7 +43,7 @@ def test_nvcc_spills_nothing(case: Case, architecture: str) -> None:
         assert not spilt
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [param(case, case.dtype == "float32" or in_turn(case, "wgsl")) for case in CASES])
 def test_tint_takes_the_text(case: Case) -> None:
     if "wgsl" not in TAKEN:
         pytest.skip("wgsl was not asked for ($TANG_CONFORMANCE)")

@@ -87,7 +87,7 @@ STATED: list[tuple[str, Any, float, float, float]] = [
     ("exp overflows", np.exp, 1000.0, math.inf, math.inf),
     ("where, its branch", lambda x: np.where(x > 0, np.log(np.where(x > 0, x, 1.0)), 0.0), 0.0, 0.0, 0.0),
     ("where, the other's pole", lambda x: np.where(x > 0, np.log(x), 0.0), 0.0, 0.0, 0.0),
-    ("logaddexp(x, x)", lambda x: np.logaddexp(x, 1.0), 1.0, 1.0 + math.log(2.0), 1.0),
+    ("logaddexp(x, 1) at 1", lambda x: np.logaddexp(x, 1.0), 1.0, 1.0 + math.log(2.0), 0.5),
     ("floor at 1", np.floor, 1.0, 1.0, 0.0),
 ]
 
@@ -123,6 +123,7 @@ ARRAYS: dict[str, Any] = {
     "cumulative": lambda x: np.cumsum(x, axis=1) * np.diff(np.cumsum(x, 0), axis=0, prepend=0.0),
     "gather": lambda x: x[[0, 2, 0]] * np.take(x, [1, 1, 2], axis=1),
     "hypot": lambda x: np.hypot(x, x[::-1] + 2) + np.arctan2(x, x.T + 3),
+    "spread": lambda x: np.ones((2, 3, 3)) + x + np.where(np.ones((2, 3, 3)) > 0, x, 0.0) + np.full_like(x, x[1, 1]),
     "linear in two": lambda x: np.tensordot(x, x, 1) + np.kron(x[:1], x[1:2])[:, :3],
 }  # fmt: skip
 A = np.arange(9.0).reshape(3, 3) / 5 - 0.7
@@ -221,6 +222,14 @@ def test_refused() -> None:
         tv.Dual(1j)
     with pytest.raises(UnsupportedError, match="out"):
         np.add(x, 1.0, out=np.zeros(2))
+    with pytest.raises(UnsupportedError, match="initial"):
+        np.sum(x, initial=3.0)
+    with pytest.raises(UnsupportedError, match="prepend"):
+        np.diff(x, prepend=x[:1])
+    with pytest.raises(UnsupportedError, match="max"):
+        np.max(x, initial=3.0)
+    with pytest.raises(UnsupportedError, match="index"):
+        x[x]
     with pytest.raises(UnsupportedError, match="ord"):
         np.linalg.norm(x, 1)
 

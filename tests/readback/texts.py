@@ -52,7 +52,7 @@ def kernel(name: str) -> Kernel:
         return certified(name).kernels[0]
     function, specs = PROGRAMS[name]
     program = trace(function, specs, name=name)  # type: ignore[arg-type]
-    return derive_and_certify(program, Timings())[0].kernels[0]
+    return derive_and_certify(program, Timings(), lambda certified, notes: certified).kernels[0]
 
 
 @cache

@@ -72,6 +72,16 @@ def test_no_fallback(name: str) -> None:
     np.testing.assert_allclose(got, fn(*arrays), rtol=2e-5, atol=2e-5)
 
 
+def test_joined_heads_are_tiled_on_a_gpu() -> None:
+    """o[j // 32, i, j % 32] w[j, k]: a tile of 32 folds over c, and it is w that says j = 32 t + c; o's remainder says j = c."""
+
+    def projected(o: Any, w: Any) -> Any:
+        return o.__array_namespace__().permute_dims(o, (1, 0, 2)).reshape((o.shape[1], 64)) @ w
+
+    kernel = tv.compile(projected, o="2 n 32", w="64 64", backend="opencl", name="projected")
+    assert not [note for note in kernel.notes if note.startswith("schedule")]
+
+
 def carries(statement: Stmt) -> bool:
     return isinstance(statement, For) and (bool(statement.carried) or any(carries(s) for s in statement.body))
 
