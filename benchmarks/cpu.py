@@ -97,6 +97,27 @@ def attention(n: int, causal: bool) -> Row:
     return Row(f"attention 8×{n}×64{' causal' if causal else ''}", "torch SDPA", ours, theirs, 1.0, error(out[:1], exact))
 
 
+def attention_backward(n: int, causal: bool) -> Row:
+    """Forward and backward: o, and dq, dk, dv from do."""
+    name = "causal" if causal else "heads"
+    step = tv.vjp(example("attention", name), weights=("do",), value=True)
+    kernel = tv.compile(step, name="step", **dict.fromkeys(("q", "k", "v", "do"), "h n 64"))
+    q, k, v, do = (normal(8, n, 64) * s for s in (1, 1.1, 0.9, 1.2))
+    out = tuple(np.empty_like(q) for _ in range(4))
+    tq, tk, tv_ = (torch.from_numpy(x)[None].requires_grad_() for x in (q, k, v))
+    tdo = torch.from_numpy(do)[None]
+
+    def peer(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor) -> Any:
+        o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return torch.autograd.grad(o, (q, k, v), do)
+
+    ours, theirs = race(lambda: kernel(q, k, v, do, out=out), lambda: peer(tq, tk, tv_, tdo), seconds=6)
+    part = [torch.from_numpy(x[:1].astype("d")) for x in (q, k, v, do)]
+    exact = peer(*(x.requires_grad_() for x in part[:3]), part[3])
+    worst = max(error(mine[:1], theirs.numpy()) for mine, theirs in zip(out[1:], exact, strict=True))
+    return Row(f"attention fwd+bwd 8×{n}×64{' causal' if causal else ''}", "torch SDPA + autograd", ours, theirs, 1.0, worst)
+
+
 def rowwise(name: str, peer: Callable[[torch.Tensor, torch.Tensor], Any], note: str, *extra: np.ndarray) -> Row:
     kernel = tv.compile(example(name, name))
     x = normal(4096, 4096)
@@ -179,6 +200,9 @@ ROWS: dict[str, Callable[[], Row | list[Row]]] = {
     "attention1024causal": lambda: attention(1024, True),
     "attention4096": lambda: attention(4096, False),
     "attention4096causal": lambda: attention(4096, True),
+    "backward1024": lambda: attention_backward(1024, False),
+    "backward1024causal": lambda: attention_backward(1024, True),
+    "backward4096causal": lambda: attention_backward(4096, True),
     "softmax": softmax,
     "rmsnorm": rmsnorm,
     "rmsnorm_fused": rmsnorm_fused,

@@ -77,11 +77,13 @@ def _value_and_grad(fn: Callable[..., Any], argnums: Argnums) -> Callable[..., A
     return both
 
 
-def vjp(fn: Callable[..., Any], argnums: Argnums | None = None, weights: Sequence[str] = ("ct",)) -> Callable[..., Any]:
+def vjp(
+    fn: Callable[..., Any], argnums: Argnums | None = None, weights: Sequence[str] = ("ct",), *, value: bool = False
+) -> Callable[..., Any]:  # fmt: skip
     """A function of fn's arguments and of weights (cotangents), one for each result of fn and of its shape: wᵀJ.
 
     `weights` names those parameters; `argnums` the arguments to differentiate with respect to (None: all). The result is
-    one gradient for each, a tuple unless there is one.
+    one gradient for each, a tuple unless there is one; with `value`, fn's result and those.
 
     >>> import numpy as np
     >>> vjp(lambda x: x * x)(np.array([1.0, 2.0]), np.array([1.0, 10.0]))
@@ -104,7 +106,8 @@ def vjp(fn: Callable[..., Any], argnums: Argnums | None = None, weights: Sequenc
                 raise ShapeError(f"vjp: a result of shape {shapes}", "weights have the shape of the result")
             outputs.append((y, weight))
         found = tuple(_gradient(tracing, tuple(outputs), x) for x in varied)
-        return found[0] if len(found) == 1 and not isinstance(argnums, Sequence) else found
+        gradients = found[0] if len(found) == 1 and not isinstance(argnums, Sequence) else found
+        return (result, gradients) if value else gradients
 
     return _like(fn, pulled, "vjp", tuple(weights))
 
