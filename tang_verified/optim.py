@@ -82,14 +82,14 @@ def _adaptive(
 ) -> tuple[Any, Any, Any]:
     mean = beta1 * mean + (1.0 - beta1) * gradient
     square = beta2 * square + (1.0 - beta2) * gradient * gradient
-    root = gradient.__array_namespace__().sqrt(square / _share(gradient, count, beta2))
-    return mean / _share(gradient, count, beta1) / (root + epsilon), mean, square
+    root = gradient.__array_namespace__().sqrt(square * _scale(gradient, count, beta2))
+    return mean * _scale(gradient, count, beta1) / (root + epsilon), mean, square
 
 
-def _share(like: Any, count: Any, beta: float) -> Any:
-    """1 − βᵗ, by expm1: in float32 the difference would lose half its digits while t is small."""
+def _scale(like: Any, count: Any, beta: float) -> Any:
+    """1 / (1 − βᵗ), by expm1: in float32 the difference would lose half its digits while t is small."""
     xp = like.__array_namespace__()
-    return -xp.expm1(xp.asarray(count, dtype=like.dtype) * math.log(beta)) if beta else 1.0
+    return -1.0 / xp.expm1(xp.asarray(count, dtype=like.dtype) * math.log(beta)) if beta else 1.0
 
 
 # -- optimisers -----------------------------------------------------------------------------------------------------
