@@ -1,10 +1,12 @@
-"""Peak memory of attention's forward and backward over its length, in processes of their own:  python benchmarks/backward_memory.py
+"""Peak memory of attention's forward and backward over its length:  python benchmarks/backward_memory.py
 
-One head of 64, causal, float32. Beside it PyTorch's, composed (its scores are stored) where there is memory for them.
+One head of 64, causal, float32, each in a process of its own. Beside it PyTorch's, composed (its scores are stored), where
+there is memory for them.
 """
 
 from __future__ import annotations
 
+import ctypes
 import resource
 import subprocess
 import sys
@@ -27,10 +29,16 @@ def ours(n: int) -> None:
     small = [np.random.default_rng(i).standard_normal((1, 64, 64), dtype=np.float32) for i in range(4)]
     kernel(*small)
     q, k, v, do = (np.random.default_rng(i).standard_normal((1, n, 64), dtype=np.float32) for i in range(4))
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-    before = peak()
+    before = settled()
     kernel(q, k, v, do)
     print(peak() - before)
+
+
+def settled() -> int:
+    """The memory in use, with what the allocator keeps given back and the peak so far forgotten."""
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    return peak()
 
 
 def peak() -> int:
@@ -48,8 +56,7 @@ def theirs(n: int) -> None:
     for x in (q, k, v):
         x.requires_grad_()
     mask = torch.ones(n, n, dtype=torch.bool).tril()
-    Path("/proc/self/clear_refs").write_text("5")
-    before = peak()
+    before = settled()
     s = (q @ k.mT / 8).masked_fill(~mask, float("-inf"))
     torch.autograd.grad(torch.softmax(s, -1) @ v, (q, k, v), do)
     print(peak() - before)
@@ -65,8 +72,9 @@ def main() -> None:
             done = subprocess.run([sys.executable, __file__, who, str(n)], capture_output=True, text=True, cwd=ROOT)
             found.append(int(done.stdout.split()[-1]) if done.returncode == 0 and done.stdout else None)
         mine, other = found
-        shown = "no memory" if other is None else f"{other / 1024:.1f}"
-        print(f"{n:6} {'failed' if mine is None else f'{mine / 1024:.1f}':>9} {0 if mine is None else mine / n:9.2f} {shown:>22}")
+        if mine is None:
+            raise SystemExit(f"our run of {n} failed")
+        print(f"{n:6} {mine / 1024:9.1f} {mine / n:9.2f} {'no memory' if other is None else f'{other / 1024:.1f}':>22}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ By structure and cost alone. A definition P that C reads at index e is written i
     statistic    as before, and e leaves out all of C's axes, or two: no tile of C shares what it computes of P (a row's
                  maximum, read in a sum over rows). Then P is kept when it has a fold that varies with j and is not short
     computed twice   P is matmul-like (a sum of products of different reads, over a symbolic extent or more than 128),
-                 and two kept definitions would each contain it, or one of them at two different indices
+                 and two kept definitions would each contain it, or one of them at two different indices; not where one
+                 kernel computes all that contain it, in one pass (schedule/together.py)
 
 Outputs are kept. What is kept is never a transpose, slice or reshape, but what that is a view of; and of x[i, k] / l[i] it is
 l, which has fewer axes and all the folds. Row statistics (sums,
@@ -23,8 +24,9 @@ means, maxima of a row) may be computed more than once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tang_verified.passes.schedule.together import in_one_pass
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.program import Def, Program
 from tang_verified.semantics.terms import (
@@ -221,12 +223,15 @@ def uses(d: Def, consumer: Def) -> Iterator[Use]:
 def _twice(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator[str]:
     """Heavy definitions that two kept ones would contain; the last first, so that an epilogue stays with its matmul."""
     sinks: dict[str, frozenset[str]] = {}
+    stays = (d for d in program.defs if d.tensor.name in kept)
+    inlined = replace(program, defs=tuple(Def(d.tensor, d.axes, forms[d.tensor.name]) for d in stays))
     for d in reversed(program.defs):
         name = d.tensor.name
         readers = [c.tensor.name for c in program.defs if any(r.tensor == name for r in reads(c.value))]
         sinks[name] = frozenset().union(*({c} if c in kept else sinks[c] for c in readers))
         if name not in kept and len(sinks[name]) > 1 and any(heavy(fold) for fold in _folds(forms[name])):
-            yield name
+            if not in_one_pass(inlined, sinks[name]):
+                yield name
 
 
 def _shifted(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator[str]:

@@ -117,9 +117,10 @@ class Execution:
 
     def run(self) -> None:
         """Discharge every obligation of the kernel or raise `Refused` (`IllFormed` for what is no kernel at all)."""
-        if set(self.kernel.reads) & set(self.kernel.outputs) or not self.kernel.outputs:
-            raise IllFormed("a kernel needs outputs, and may not read them")
-        check_names((self.kernel.name, *self.kernel.reads, *self.kernel.outputs), "kernel")
+        arrays = (*self.kernel.reads, *self.kernel.outputs)
+        if len(set(arrays)) != len(arrays) or not self.kernel.outputs:
+            raise IllFormed("a kernel needs outputs, may not read them, and lists each array once")
+        check_names((self.kernel.name, *arrays), "kernel")
         for name in self.kernel.outputs:
             self.program.definition(name)  # an input is no output
             self.idle |= self._never(name)

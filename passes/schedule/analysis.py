@@ -101,6 +101,12 @@ def depends(term: Term, on: Fold) -> bool:
     return any(key(fold) == wanted for fold in all_folds(term))
 
 
+def holds(term: Term, part: Term) -> bool:
+    """Whether the part stands somewhere in the term."""
+    wanted = key(part)
+    return key(term) == wanted or any(holds(inner, part) for inner in children(term))
+
+
 def has_special(term: Term) -> bool:
     """Whether a term costs more than a few additions and products (what its folds cost is counted elsewhere)."""
     if isinstance(term, Fold):

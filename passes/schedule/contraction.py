@@ -9,8 +9,9 @@ Per k the inner body loads NR/V vectors of y and broadcasts MR elements of x for
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from tang_verified.passes.schedule.analysis import Contraction, all_folds, cheap, contraction, inner_folds, key
+from tang_verified.passes.schedule.analysis import Contraction, all_folds, cheap, contraction, holds, inner_folds, key
 from tang_verified.passes.schedule.gpu.tensor import unit_update
 from tang_verified.passes.schedule.group import Group, State
 from tang_verified.passes.schedule.lower import Dim, Lowering, Point, alloc, assign
@@ -44,14 +45,16 @@ class Contractor:
         return out
 
     def _pad(self, group: Group, term: Term) -> tuple[Term, Fold]:
-        """The identity of the fold whose element the term is; zero for an operand of a product."""
+        """The identity of the fold whose element the term is; zero for an operand of a product, or a part of elements."""
         for state in group.every_state():
             if key(state.fold.body[0]) == key(term):
                 return state.fold.monoid.identity[0], state.fold
         for state in group.every_state():
             if state.split is not None and key(state.split.left) == key(term):
                 return REAL_ZERO, state.fold
-        raise LookupError("a shared term belongs to some fold")
+        folds = [state.fold for state in group.every_state() if holds(state.fold.body[0], term)]
+        alike = len({key(fold.guard) for fold in folds}) == 1
+        return REAL_ZERO, folds[0] if alike else replace(folds[0], guard=TRUE)
 
     def _tile(self, group: Group, term: Term, kinds: dict[str, Kind]) -> list[Stmt]:
         low, axis = group.low, group.axis.name

@@ -13,16 +13,17 @@ folds themselves over the prefix of the tiles done so far.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tang_verified.passes.schedule.analysis import Contraction, depends, has_special, inner_folds, key, renamed
+from tang_verified.passes.schedule.analysis import Contraction, all_folds, depends, has_special, key, renamed
 from tang_verified.passes.schedule.lower import Dim, Lowering, Names, Point, Tiled, alloc, assign
 from tang_verified.passes.schedule.rebase import Rebase, factor_between, find_rebase, replace_terms, running
 from tang_verified.semantics.build import canonical, ceildiv, conj, floordiv, iadd, imul, lt, mod
 from tang_verified.semantics.kernel import Alloc, Assign, Carried, Claim, For, Kind, Stmt
 from tang_verified.semantics.program import DType
-from tang_verified.semantics.terms import ADD, ONE, TRUE, Axis, Const, Fold, Op, Read, Term, Var, free_vars, sort_of
+from tang_verified.semantics.terms import ONE, TRUE, Axis, Const, Fold, Op, Read, Term, Var, children, free_vars, sort_of
 
 COPIES = 4  # partial states of a vectorised fold: enough to hide the latency of one addition
 
@@ -250,11 +251,23 @@ class Group:
         return out
 
     def _shared_before(self) -> list[Term]:
-        """Bodies of independent folds that hold inner folds, or the left operands of such products: computed once a tile."""
-        alone = [s for s in self.states if s.rebase is None and inner_folds(s.fold)]
-        terms = [s.fold.body[0] if s.split is None else s.split.left for s in alone]
-        held = [t for t in terms if inner_folds(Fold(ADD, (self.axis,), TRUE, (t,)))]
-        return list({key(t): t for t in held}.values())
+        """Of independent folds: bodies and left operands that hold inner folds, after what several of them have in common."""
+        alone = [s for s in self.states if s.rebase is None]
+        elements = [s.fold.body[0] if s.split is None else s.split.left for s in alone]
+        elements = [e for e in elements if any(self.axis.name in free_vars(inner) for inner in all_folds(e))]
+        out = {key(part): part for part in (*self._common(elements), *elements)}
+        return list(out.values())
+
+    def _common(self, elements: list[Term]) -> list[Term]:
+        """The largest costly parts of an element that stand in another one too."""
+        times = Counter(part for e in {key(e): e for e in elements}.values() for part in {key(p) for p in costly_parts(e)})
+
+        def largest(term: Term) -> list[Term]:
+            if isinstance(term, Op) and has_special(term) and self.axis.name in free_vars(term) and times[key(term)] > 1:
+                return [term]
+            return [] if isinstance(term, Fold) else [part for inner in children(term) for part in largest(inner)]
+
+        return [part for e in elements for part in largest(e)]
 
     def _shared_after(self, dependent: list[State]) -> list[Term]:
         """The left operands of contractions and bodies used again."""
@@ -371,6 +384,13 @@ class Group:
         for state in self.states:
             axes = [*self.shape.plain_rows(), *state.extra]
             low.store(state.fold, state.buffer, lambda p, axes=axes: tuple(p[a] for a in axes))  # type: ignore[misc]
+
+
+def costly_parts(term: Term) -> list[Term]:
+    """The subterms that hold a special function outside folds."""
+    if isinstance(term, Fold):
+        return []
+    return [term] * (isinstance(term, Op) and has_special(term)) + [p for inner in children(term) for p in costly_parts(inner)]
 
 
 def _order(dims: list[Dim]) -> list[str]:

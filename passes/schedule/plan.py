@@ -1,4 +1,4 @@
-"""From a definition to a kernel: which axes are rows, columns, tiles and lanes.
+"""From a definition, or several that share their passes, to a kernel: which axes are rows, columns, tiles and lanes.
 
 1. no folds: lanes along the last axis.
 2. a sum of products with a row axis and a column axis: a tile of both; with running states (an online fold) the lanes of
@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tang_verified.passes.schedule.analysis import (
     Contraction,
@@ -17,6 +18,7 @@ from tang_verified.passes.schedule.analysis import (
     contraction,
     depends,
     guard_folds,
+    holds,
     inner_folds,
     key,
     row_folds,
@@ -26,12 +28,15 @@ from tang_verified.passes.schedule.group import Group, Shape, fold_lanes
 from tang_verified.passes.schedule.lower import Dim, Lowering, Names, Point, Tiled, alloc, assign
 from tang_verified.passes.schedule.rebase import find_rebase
 from tang_verified.passes.schedule.target import Target
+from tang_verified.passes.schedule.together import Together, on_common_axes, together
 from tang_verified.semantics.build import canonical, ceildiv, conj, conjuncts, floordiv, iadd, imul, linear
 from tang_verified.semantics.kernel import Assign, For, Kernel, Kind, Loop, Stmt
 from tang_verified.semantics.program import Def, DType, Program
 from tang_verified.semantics.terms import (
+    ONE,
     REAL_ONE,
     TRUE,
+    ZERO,
     Axis,
     Const,
     Fold,
@@ -45,8 +50,12 @@ from tang_verified.semantics.terms import (
     substitute,
 )  # fmt: skip
 
+STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
+WIDEST = 256  # columns of a tile that is as wide as its output
+LONGEST = 40  # letters of a kernel's name
 
-@dataclass
+
+@dataclass(frozen=True)
 class Choice:
     """Tile sizes that a search may vary. None: chosen here."""
 
@@ -54,36 +63,61 @@ class Choice:
     rows: int | None = None
     columns: int | None = None
     tile: int | None = None
+    apart: int = 0  # 1: a kernel of its own
     keep: int = 0  # 1: a row's elements that two passes need are kept in a buffer of one row
     splits: int = 1  # partial results along the folded axis, computed in parallel and merged
 
 
-def compute_dtype(program: Program, d: Def) -> DType:
-    types = {program.tensor(r.tensor).dtype for r in reads(d.value)} | {d.tensor.dtype}
+def compute_dtype(program: Program, group: Together) -> DType:
+    types = {program.tensor(r.tensor).dtype for d in group for r in reads(d.value)} | {d.tensor.dtype for d in group}
     return "float64" if "float64" in types else "float32"
 
 
 class Planner:
-    """Makes the kernel of one definition."""
+    """Makes the kernel of one definition, or of a group of them (`together.py`)."""
 
-    def __init__(self, program: Program, d: Def, target: Target, choice: Choice) -> None:
+    def __init__(self, program: Program, group: Together, target: Target, choice: Choice) -> None:
+        aligned = on_common_axes(group)
+        if aligned is None:
+            raise LookupError("definitions without common axes")
         if choice.style != "plain":
-            d = Def(d.tensor, d.axes, guard_folds(d.value))
-        self.program, self.d, self.target, self.choice = program, d, target, choice
-        self.dtype = compute_dtype(program, d)
+            aligned = tuple(Def(d.tensor, d.axes, guard_folds(d.value)) for d in aligned)
+        self.program, self.defs, self.target, self.choice = program, aligned, target, choice
+        most = max(aligned, key=lambda d: len(d.axes))
+        self.axes = most.axes
+        self.extent = {axis: extent for d in aligned for axis, extent in zip(d.axes, d.tensor.shape, strict=True)}
+        self.beside = [a for a in self.extent if a not in self.axes]  # columns of other outputs than the first
+        self.dtype = compute_dtype(program, aligned)
         wide = self.dtype == "float64" and not target.threads
         self.lanes = max(1, target.lanes // (2 if wide else 1))
         taken = {s.name for s in program.sizes} | {t.name for t in program.inputs} | {x.tensor.name for x in program.defs}
-        bound = {axis.name for fold in all_folds(d.value) for axis in fold.axes}
-        self.names = Names(taken | set(d.axes) | bound)
-        self.extent = dict(zip(d.axes, d.tensor.shape, strict=True))
-        self.folds = row_folds(d.value, d.axes, (s.name for s in program.sizes))
+        bound = {axis.name for d in aligned for fold in all_folds(d.value) for axis in fold.axes}
+        self.names = Names(taken | set(self.extent) | bound)
+        found: dict[Term, Fold] = {}
+        for d in aligned:
+            for fold in row_folds(d.value, d.axes, (s.name for s in program.sizes)):
+                found.setdefault(key(fold), fold)
+        self.folds = list(found.values())
 
     def kernel(self) -> Kernel:
         body = self._body()
-        used = [t.name for t in (*self.program.inputs, *(x.tensor for x in self.program.defs))
-                if any(r.tensor == t.name for r in reads(self.d.value))]  # fmt: skip
-        return Kernel(self.d.tensor.name, self.program, tuple(used), (self.d.tensor.name,), tuple(body))
+        read = {r.tensor for d in self.defs for r in reads(d.value)}
+        used = [t.name for t in (*self.program.inputs, *(x.tensor for x in self.program.defs)) if t.name in read]
+        outputs = tuple(d.tensor.name for d in self.defs)
+        return Kernel(kernel_name(self.program, outputs), self.program, tuple(used), outputs, tuple(body))
+
+    def shares(self) -> bool:
+        """Whether one pass serves all the definitions: what folds give is kept before any is stored, or nothing is folded."""
+        if not self.folds:
+            return True
+        if self.choice.style == "plain":
+            return False
+        found = self._contraction() if self.choice.style == "tiled" else None
+        if found is not None:
+            narrow = not any(self._large(a, WIDEST + 1) for a in self._columns(found))
+            return all(found.row in d.axes for d in self.defs) and (narrow or not self.beside)
+        self.lanes = max(self.lanes, self.target.threads)
+        return not self.beside and not self._along_output() and all(set(self._rows()[0]) <= set(d.axes) for d in self.defs)
 
     def _body(self) -> list[Stmt]:
         if not self.folds or self.choice.style == "plain":
@@ -113,16 +147,16 @@ class Planner:
             short = self.target.threads and isinstance(extent, Const) and int(extent.value) < 16
             if len(fold.body) != 1 or short:  # staging a few elements in shared memory costs more than it saves
                 continue
-            split = contraction(fold, list(self.d.axes))
+            split = contraction(fold, list(self.axes))
             if split and self._large(split.row, 4) and self._large(split.column, self.lanes // 2):
                 return split
         return None
 
     def _along_output(self) -> bool:
         """Whether lanes along the last output axis read contiguous memory, and no fold needs another's result."""
-        if not self.d.axes or any(depends(a.body[0], b) for a in self.folds for b in self.folds if a is not b):
+        if not self.axes or any(depends(a.body[0], b) for a in self.folds for b in self.folds if a is not b):
             return False
-        last = self.d.axes[-1]
+        last = self.axes[-1]
         if not self._large(last, self.lanes // 2) or any(last not in free_vars(fold) for fold in self.folds):
             return False
         strides = [linear(r.index[-1])[0].get(Var(last), 0) for f in self.folds for r in reads(f) if r.index]
@@ -132,10 +166,10 @@ class Planner:
 
     def _direct(self) -> list[Stmt]:
         low = Lowering(self.names)
-        if len(self.d.axes) == 1:
-            return self._blocks(low, self.d.axes[0])
-        body = self.store(low, list(self.d.axes[-1:]))
-        for axis in reversed(self.d.axes[:-1]):
+        if len(self.axes) == 1:
+            return self._blocks(low, self.axes[0])
+        body = self.store(low, list(self.axes[-1:]))
+        for axis in reversed(self.axes[:-1]):
             body = [For(Axis(axis, self.extent[axis]), "grid", tuple(body))]
         return body
 
@@ -150,24 +184,34 @@ class Planner:
         return [For(Axis(outer, ceildiv(self.extent[axis], size)), "grid", tuple(self.store(low, [axis])))]
 
     def store(self, low: Lowering, axes: list[str]) -> list[Stmt]:
-        """out[…] := value over the given axes (the rest is fixed by loops outside), lanes along the last."""
-        name = self.d.tensor.name
+        """out[…] := value over the given axes (the rest is fixed by loops outside), lanes along the last; for each output."""
+        return [self._store(d, low.child(), [a for a in axes if a in d.axes]) for d in self.defs]
+
+    def _store(self, d: Def, low: Lowering, axes: list[str]) -> Assign:
         loops: list[Loop] = []
         point: dict[str, Term] = {}
-        low = low.child()
+        once, guard = self._once(d, low), conj()
         for axis in axes[:-1]:
             loop = self.names.fresh(f"{axis}_o")
             loops.append(Loop(Axis(loop, self.extent[axis]), "seq"))
             low.tiled[axis] = Tiled(axis, self.extent[axis], Const(0), 1)
             point[axis] = Var(loop)
-        guard: Term = TRUE
         for axis in axes[-1:]:
             inner, point[axis], guard = self._line(low, axis)
             loops += inner
         full = low.full(point)
-        index = tuple(full.get(a, Var(a)) for a in self.d.axes)
-        value = by_reciprocal(self.d.value, axes[-1]) if axes else self.d.value
-        return [Assign(tuple(loops), name, index, low.lower(value, point), guard)]
+        index = tuple(full.get(a, Var(a)) for a in d.axes)
+        value = by_reciprocal(d.value, axes[-1]) if axes else d.value
+        return Assign(tuple(loops), d.tensor.name, index, low.lower(value, point), conj(once, guard))
+
+    def _tiles_along(self, axis: str, tile: int) -> Term:
+        """How many tiles; one at least for an output that has not this axis, whatever the axis' extent."""
+        count = ceildiv(self.extent[axis], tile)
+        return count if all(axis in d.axes for d in self.defs) else canonical(Op("max", (ONE, count)))
+
+    def _once(self, d: Def, low: Lowering) -> Term:
+        """Of the tiles along an axis that the definition has not, the first one stores it."""
+        return conj(*(Op("eq", (t.base, ZERO)) for a, t in low.tiled.items() if a not in d.axes and t.base != ZERO))
 
     def _line(self, low: Lowering, axis: str) -> tuple[list[Loop], Term, Term]:
         """Loops along one output axis, the local index that they make, and its guard."""
@@ -179,6 +223,8 @@ class Planner:
             return [Loop(Axis(block, extent), "seq")], Var(block), TRUE
         copies = 2 if self._large(axis, 4 * self.lanes) else 1
         copies *= 2 if copies > 1 and self.folds_inside(low) else 1
+        while tiled is not None and 1 < copies and copies * self.lanes > tiled.tile:
+            copies //= 2
         block, copy, lane = (self.names.fresh(f"{axis}_{s}") for s in ("b", "u", "l"))
         width = copies * self.lanes
         local = iadd(imul(Var(block), width), Var(lane))
@@ -197,20 +243,17 @@ class Planner:
     # -- 4: one row an instance, lanes along the fold -------------------------------------------------------------------
 
     def _by_rows(self) -> list[Stmt]:
-        rows = [a for a in self.d.axes if all(a in free_vars(f) for f in self.folds)]
-        some = [a for a in self.d.axes if a not in rows and any(a in free_vars(f) for f in self.folds) and self._large(a, 257)]
-        column = some.pop() if some and some[-1] == self.d.axes[-1] else None  # what is too long for a buffer: in tiles,
-        rows = [a for a in self.d.axes if a in rows or a in some]  # or one by one
+        rows, column = self._rows()
         low = Lowering(self.names)
-        blocks = rows and len(rows) == len(self.d.axes) and self._independent() and self._large(rows[-1], 64)
-        if blocks and not self.target.threads:
+        blocks = rows and len(rows) == len(self.axes) and self._independent() and self._large(rows[-1], 64)
+        if blocks and len(self.defs) == 1 and not self.target.threads:
             return self._row_blocks(low, rows)
         if self.choice.splits > 1 and self._one_group(rows):
             from tang_verified.passes.schedule.split import split_rows
 
             return split_rows(self, rows)
         shape = Shape(None, 1, self.lanes)
-        for axis in self.d.axes:
+        for axis in self.axes:
             if axis not in rows:
                 tile = self.rounded(self.extent[axis], self.lanes, 256)
                 low.tiled[axis] = Tiled(axis, self.extent[axis], Const(0), tile)
@@ -223,16 +266,23 @@ class Planner:
             if all(key(f) in low.stored for f in folds):
                 continue
             out += self._group(low, shape, folds, contractor, tile=self.choice.tile or 1024)
-        rest = [a for a in self.d.axes if a not in rows]
+        rest = [a for a in self.axes if a not in rows]
         for axis in rest:
             if axis != column:
                 low.tiled.pop(axis, None)
         body = [*out, *self.store(low, rest)]
         if column is not None:
-            body = [For(Axis(grid, ceildiv(self.extent[column], 256)), "grid", tuple(body))]
+            body = [For(Axis(grid, self._tiles_along(column, 256)), "grid", tuple(body))]
         for axis in reversed(rows):
             body = [For(Axis(axis, self.extent[axis]), "grid", tuple(body))]
         return body
+
+    def _rows(self) -> tuple[list[str], str | None]:
+        """The axes of which each instance has one index, and the last axis if it is taken in tiles."""
+        rows = [a for a in self.axes if all(a in free_vars(f) for f in self.folds)]
+        some = [a for a in self.axes if a not in rows and any(a in free_vars(f) for f in self.folds) and self._large(a, 257)]
+        column = some.pop() if some and some[-1] == self.axes[-1] else None  # what is too long for a buffer: in tiles,
+        return [a for a in self.axes if a in rows or a in some], column  # or one by one
 
     def _independent(self) -> bool:
         return all(len(f.body) == 1 and not inner_folds(f) for f in self.folds) and not any(
@@ -244,13 +294,14 @@ class Planner:
 
             e[j] := exp(x[j] - m),   l := Σ_j e[j],   out[j] := e[j] / l
         """
-        rest = [a for a in self.d.axes if a not in rows]
+        rest = [a for a in self.axes if a not in rows]
         if len(rest) != 1 or len(self.folds) != 2 or not self._joins([self.folds[0]], self.folds[1], set()):
             return []
         first, second = self.folds
         axis = second.axes[0]
         shared = substitute(second.body[0], {axis.name: Var(rest[0])})
-        if len(second.axes) != 1 or second.guard != TRUE or not depends(shared, first) or not _occurs(shared, self.d.value):
+        kept = depends(shared, first) and any(holds(d.value, shared) for d in self.defs)
+        if len(second.axes) != 1 or second.guard != TRUE or not kept:
             return []
         out = self._whole(low, first)
         name, lanes = self.names.fresh("row"), self.lanes
@@ -276,7 +327,7 @@ class Planner:
         return out
 
     def _one_group(self, rows: list[str]) -> bool:
-        beside = set(self.d.axes) - set(rows)
+        beside = set(self.axes) - set(rows)
         return len(self._groups(beside)) == 1 and all(len(f.body) == 1 for f in self.folds)
 
     def _row_blocks(self, low: Lowering, rows: list[str]) -> list[Stmt]:
@@ -291,10 +342,11 @@ class Planner:
         for fold in self.folds:
             low.inline[key(fold)] = laned(low, self.lanes, fold, kinds)
         point: Point = {axis: local}
-        index = tuple(low.full(point).get(a, Var(a)) for a in self.d.axes)
+        index = tuple(low.full(point).get(a, Var(a)) for a in self.axes)
         loops = (Loop(Axis(sub, Const(block // 4)), "seq"), Loop(Axis(copy, Const(4)), "unroll"))
-        value = low.lower(self.d.value, point)
-        body: list[Stmt] = [Assign(loops, self.d.tensor.name, index, value, low.tiled[axis].valid(local), tuple(kinds.items()))]
+        (d,) = self.defs
+        value = low.lower(d.value, point)
+        body: list[Stmt] = [Assign(loops, d.tensor.name, index, value, low.tiled[axis].valid(local), tuple(kinds.items()))]
         body = [For(Axis(tile, ceildiv(self.extent[axis], block)), "grid", tuple(body))]
         for other in reversed(rows[:-1]):
             body = [For(Axis(other, self.extent[other]), "grid", tuple(body))]
@@ -434,30 +486,43 @@ class Planner:
         if single:
             column = Tiled(split.column, column.extent, Const(0), columns)
         low.tiled = {split.row: row, split.column: column}
+        for name in self.beside:
+            low.tiled[name] = Tiled(name, self.extent[name], Const(0), self.rounded(self.extent[name], self.lanes, WIDEST))
         shape = Shape(split.row, rows, self.lanes)
         contractor = Contractor(self.target, self.lanes)
         body: list[Stmt] = []
-        for folds in self._groups({split.column}):
+        for folds in self._groups(set(self._columns(split))):
             body += self._group(low, shape, folds, contractor, tile=tile)
-        body += self._tile_store(low, row, column)
+        own = [next((low.tiled[a] for a in d.axes if a in self.beside), column) for d in self.defs]
+        body += [self._tile_store(d, low, row, column) for d, column in zip(self.defs, own, strict=True)]
         if not single:
-            body = [For(Axis(column_tile, ceildiv(column.extent, columns)), "grid", tuple(body))]
+            body = [For(Axis(column_tile, self._tiles_along(split.column, columns)), "grid", tuple(body))]
         body = [For(Axis(row_tile, ceildiv(row.extent, rows)), "grid", tuple(body))]
-        for axis in reversed([a for a in self.d.axes if a not in (split.row, split.column)]):
+        for axis in reversed([a for a in self.axes if a not in (split.row, split.column)]):
             body = [For(Axis(axis, self.extent[axis]), "grid", tuple(body))]
         return body
 
-    def _tile_store(self, low: Lowering, row: Tiled, column: Tiled) -> list[Stmt]:
+    def _columns(self, split: Contraction) -> list[str]:
+        return [split.column, *self.beside]
+
+    def _tile_store(self, d: Def, low: Lowering, row: Tiled, column: Tiled) -> Assign:
+        """A tile of one output; of rows alone, lanes along them, if it has no columns."""
         r, b, lane = (self.names.fresh(f"{n}_{s}") for n, s in ((row.name, "o"), (column.name, "o"), (column.name, "w")))
         local = iadd(imul(Var(b), self.lanes), Var(lane))
         point: Point = {row.name: Var(r), column.name: local}
+        guard = conj(self._once(d, low), row.valid(Var(r)), column.valid(local))
+        rows = Loop(Axis(r, Const(row.tile)), "seq")
+        lines = (Loop(Axis(b, Const(column.tile // self.lanes)), "seq"), Loop(Axis(lane, Const(self.lanes)), "lane"))
+        loops: tuple[Loop, ...] = (rows, *lines)
+        if column.name not in d.axes:
+            lanes = self.lanes if row.tile % self.lanes == 0 else 1
+            point = {row.name: iadd(imul(Var(b), lanes), Var(lane))}
+            guard = conj(self._once(d, low), row.valid(point[row.name]))
+            loops = (Loop(Axis(b, Const(row.tile // lanes)), "seq"), Loop(Axis(lane, Const(lanes)), "lane"))
         full = low.full(point)
-        index = tuple(full.get(a, Var(a)) for a in self.d.axes)
-        guard = conj(row.valid(Var(r)), column.valid(local))
-        loops = (Loop(Axis(r, Const(row.tile)), "seq"), Loop(Axis(b, Const(column.tile // self.lanes)), "seq"),
-                 Loop(Axis(lane, Const(self.lanes)), "lane"))  # fmt: skip
-        value = by_reciprocal(self.d.value, column.name)
-        return [Assign(loops, self.d.tensor.name, index, low.lower(value, point), guard)]
+        index = tuple(full.get(a, Var(a)) for a in d.axes)
+        value = by_reciprocal(d.value, column.name)
+        return Assign(loops, d.tensor.name, index, low.lower(value, point), guard)
 
     def rounded(self, extent: Term, step: int, most: int) -> int:
         """The extent rounded up to a multiple of `step`, at most `most` (which it is when the extent is symbolic)."""
@@ -465,10 +530,6 @@ class Planner:
             return most
         value = max(1, int(extent.value))
         return min(most, -(-value // step) * step)
-
-
-def _occurs(part: Term, term: Term) -> bool:
-    return key(part) == key(term) or any(_occurs(part, inner) for inner in children(term))
 
 
 def by_reciprocal(term: Term, axis: str) -> Term:
@@ -482,18 +543,49 @@ def by_reciprocal(term: Term, axis: str) -> Term:
             return term
 
 
-def plan(program: Program, target: Target, choices: dict[str, Choice] | None = None) -> tuple[Kernel, ...]:
-    """One kernel a definition, in order."""
-    made = []
-    for d in program.defs:
-        choice = (choices or {}).get(d.tensor.name, Choice())
-        if target.threads:
-            from tang_verified.passes.schedule.gpu.plan import gpu_kernel
+class Unplanned(LookupError):
+    """A group of definitions that no schedule was found for."""
 
-            made.append(gpu_kernel(program, d, target, choice))
-        else:
-            made.append(Planner(program, d, target, choice).kernel())
+    def __init__(self, kernel: str, problem: LookupError) -> None:
+        super().__init__(str(problem))
+        self.place = f"kernel {kernel}/schedule"
+
+
+def kernel_name(program: Program, outputs: tuple[str, ...]) -> str:
+    """The outputs' names, joined; the first's alone where that is another definition's already, or long."""
+    joined = "_".join(outputs)
+    taken = {d.tensor.name for d in program.defs if d.tensor.name not in outputs[:1]}
+    return outputs[0] if joined in taken or len(joined) > LONGEST else joined
+
+
+def plan(
+    program: Program, target: Target, choices: Mapping[str, Choice] | None = None, groups: Sequence[Together] | None = None
+) -> tuple[Kernel, ...]:  # fmt: skip
+    """One kernel a group (`together`'s, unless others are given), in order. Raises `Unplanned`."""
+    made = []
+    choices = choices or {}
+    for group in together(program, target, choices) if groups is None else groups:
+        try:
+            made.append(_kernel(program, group, target, common_choice(group, choices) or Choice()))
+        except LookupError as problem:
+            raise Unplanned(kernel_name(program, tuple(d.tensor.name for d in group)), problem) from None
     return tuple(made)
 
 
-__all__ = ["Choice", "Dim", "Planner", "assign", "children", "plan"]
+def common_choice(group: Together, choices: Mapping[str, Choice]) -> Choice | None:
+    """How a group is scheduled: as all its definitions are, in the simplest style of theirs; None if they differ."""
+    own = [choices.get(d.tensor.name, Choice()) for d in group]
+    style = max((choice.style for choice in own), key=STYLES.index)
+    alike = {replace(choice, style=style) for choice in own}
+    return alike.pop() if len(alike) == 1 else None
+
+
+def _kernel(program: Program, group: Together, target: Target, choice: Choice) -> Kernel:
+    if not target.threads:
+        return Planner(program, group, target, choice).kernel()
+    from tang_verified.passes.schedule.gpu.plan import gpu_kernel
+
+    return gpu_kernel(program, group, target, choice)
+
+
+__all__ = ["Choice", "Dim", "Planner", "Unplanned", "assign", "children", "plan"]

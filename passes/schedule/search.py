@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 from tang_verified.errors import CompileError
 from tang_verified.passes.derive import Derived
-from tang_verified.passes.schedule.plan import Choice, plan
+from tang_verified.passes.schedule.plan import STYLES, Choice, Unplanned, common_choice, kernel_name, plan
 from tang_verified.passes.schedule.target import Target
+from tang_verified.passes.schedule.together import Together, together
 from tang_verified.proofs.check import Certified, certify
 from tang_verified.proofs.ledger import Refused
 from tang_verified.semantics.program import Program
 from tang_verified.semantics.terms import IllFormed
 
 OPTIONS = tuple(field.name for field in fields(Choice))
-STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
 Made = TypeVar("Made")
 
 
@@ -31,18 +31,30 @@ def made_of_plan(
     traced: Program, derived: Derived, target: Target, schedule: dict[str, Any],
     make: Callable[[Certified, tuple[str, ...]], Made],
 ) -> Made:  # fmt: skip
-    """What `make` makes of the first style that is proved and that it does not refuse; it is told what was refused before."""
+    """What `make` makes of the first style that is proved and that it does not refuse; it is told what was refused before.
+
+    A kernel of several definitions gives way to one for each, then each to a simpler style.
+    """
     program, steps = derived.program, derived.steps
     check_options(program, schedule)
     styles = {d.tensor.name: 0 for d in program.defs}
     common = {option: value for option, value in schedule.items() if option not in styles}  # for every definition
     notes: list[str] = []
+    refused: set[tuple[frozenset[str], str]] = set()
     while True:
         choices = {name: _choice(STYLES[level], {**common, **schedule.get(name, {})}) for name, level in styles.items()}
+        groups = together(program, target, choices, refused)
         try:
-            return make(certify(traced, steps, plan(program, target, choices)), tuple(notes))
+            return make(certify(traced, steps, plan(program, target, choices, groups)), tuple(notes))
         except (Refused, IllFormed, LookupError) as problem:
-            blamed = _blamed(problem, styles)
+            blamed = _blamed(problem, program, groups)
+            several = [group for group in groups if len(group) > 1 and group[0].tensor.name in blamed]
+            for group in several:
+                names, choice = [d.tensor.name for d in group], common_choice(group, choices)
+                refused.add((frozenset(names), choice.style if choice else ""))
+                notes.append(f"schedule together of {', '.join(names)}: {problem}")
+            if several:
+                continue
             notes.append(f"schedule {STYLES[max(styles[b] for b in blamed)]} of {', '.join(blamed)}: {problem}")
             if all(styles[b] == len(STYLES) - 1 for b in blamed):
                 if isinstance(problem, Refused):
@@ -59,11 +71,12 @@ def asked_plain(schedule: dict[str, Any], name: str) -> bool:
     return bool(style == "plain")
 
 
-def _blamed(problem: Exception, styles: dict[str, int]) -> list[str]:
-    """The definition whose kernel was refused; all of them when the refusal names none."""
-    place = problem.place if isinstance(problem, Refused) else ""
-    named = [name for name in styles if place.startswith((f"kernel {name}/", f"kernel {name} "))]
-    return named or list(styles)
+def _blamed(problem: Exception, program: Program, groups: list[Together]) -> list[str]:
+    """The definitions whose kernel was refused; all of them when the refusal names none."""
+    place = problem.place if isinstance(problem, (Refused, Unplanned)) else ""
+    names = [tuple(d.tensor.name for d in group) for group in groups]
+    named = [group for group in names if place.startswith(tuple(f"kernel {kernel_name(program, group)}{end}" for end in "/ "))]
+    return [name for group in named or names for name in group]
 
 
 def _choice(style: str, options: dict[str, Any]) -> Choice:

@@ -38,7 +38,7 @@ class _Split:
         self.names = planner.names
         self.part = self.names.fresh("part")
         self.low = Lowering(self.names)
-        rest = [a for a in planner.d.axes if a not in rows]
+        rest = [a for a in planner.axes if a not in rows]
         for name in rest:
             tile = planner.rounded(planner.extent[name], planner.lanes, 256)
             self.low.tiled[name] = Tiled(name, planner.extent[name], Const(0), tile)
@@ -136,7 +136,7 @@ class _Split:
         loop = For(Axis(step, Const(self.splits)), "seq", (*body, *commits), tuple(carried))
         prologue = [s for s in group.prologue() if _target(s) in {state.buffer for state in group.states}]
         group.finish(low)
-        rest = [a for a in self.planner.d.axes if a not in self.rows]
+        rest = [a for a in self.planner.axes if a not in self.rows]
         for axis in rest:
             low.tiled.pop(axis, None)
         return [*prologue, loop, *self.planner.store(low, rest)]

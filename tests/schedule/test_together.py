@@ -1,0 +1,132 @@
+"""Definitions whose passes do the same work become one kernel, with one loop over what they fold; others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tang_verified as tv
+from tang_verified.passes.derive import derive
+from tang_verified.passes.schedule.plan import Choice, plan
+from tang_verified.passes.schedule.target import Target
+from tang_verified.proofs.certificate import read
+from tang_verified.semantics.kernel import Assign, For, Kernel, Stmt
+from tang_verified.semantics.terms import Op, Term, children
+from tang_verified.tracing.tracer import trace
+from tests.schedule import several
+
+GPU = Target(lanes=16, threads=256, shared_bytes=48 << 10)
+
+
+def kernels(fn: Callable[..., Any], target: Target, **options: Any) -> tuple[Kernel, ...]:
+    program = derive(trace(fn, {})).program
+    return plan(program, target, {d.tensor.name: Choice(**options) for d in program.defs})
+
+
+def every(body: tuple[Stmt, ...]) -> list[Stmt]:
+    return [s for one in body for s in (one, *(every(one.body) if isinstance(one, For) else ()))]
+
+
+def passes(made: Kernel) -> int:
+    """Loops that carry running states."""
+    return sum(isinstance(s, For) and bool(s.carried) for s in every(made.body))
+
+
+def exponentials(made: Kernel) -> int:
+    """Places in the program's text where an exponential is computed."""
+
+    def count(term: Term) -> int:
+        return (isinstance(term, Op) and term.name == "exp") + sum(count(part) for part in children(term))
+
+    return sum(count(s.value) for s in every(made.body) if isinstance(s, Assign))
+
+
+# not on a GPU: rows of any width have no tile in shared memory (the search falls back to another style, together again)
+ON_BOTH = [(fn, target) for fn in several.TOGETHER for target in (Target(), GPU)
+           if not (target.threads and fn is several.attention_of_any_width)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fn", "target"), ON_BOTH, ids=lambda v: "gpu" if v is GPU else getattr(v, "__name__", "cpu"))
+def test_one_kernel(fn: Callable[..., Any], target: Target) -> None:
+    (made,) = kernels(fn, target)
+    assert sorted(made.outputs) == sorted(made.program.outputs)
+    alone = kernels(fn, target, apart=1)
+    assert [kernel.outputs for kernel in alone] == [(name,) for name in made.outputs]
+    assert passes(made) <= 1 or passes(made) < sum(map(passes, alone))
+    if target.threads == 0 and any(map(passes, alone)):
+        assert passes(made) == 1
+
+
+@pytest.mark.parametrize("fn", several.APART, ids=lambda fn: fn.__name__)
+def test_a_kernel_each(fn: Callable[..., Any]) -> None:
+    assert all(len(kernel.outputs) == 1 for kernel in kernels(fn, Target()))
+
+
+def test_all_of_attention_s_gradients() -> None:
+    """dk and dv fold over the queries, dq over the keys."""
+    made = kernels(several.gradients, Target())
+    assert [len(kernel.outputs) for kernel in made] == [1, 2]
+
+
+def test_what_elements_share_is_computed_once_a_tile() -> None:
+    (joint,) = kernels(several.gradients_of_keys, Target())
+    assert exponentials(joint) == 1
+    assert [exponentials(kernel) for kernel in kernels(several.gradients_of_keys, Target(), apart=1)] == [1, 1]
+
+
+@pytest.mark.parametrize("options", [{"apart": 1}, {"style": "plain"}], ids=str)
+def test_as_asked(options: dict[str, Any]) -> None:
+    assert len(kernels(several.statistics, Target(), **options)) == 2
+
+
+def test_definitions_that_are_scheduled_differently() -> None:
+    program = derive(trace(several.statistics, {})).program
+    assert len(plan(program, Target(), {program.outputs[0]: Choice(tile=64)})) == 2
+
+
+def test_order() -> None:
+    """The kernel of two stands after what the second of them reads."""
+    made = kernels(several.in_between, Target())
+    done: set[str] = {tensor.name for tensor in made[0].program.inputs}
+    for kernel in made:
+        assert set(kernel.reads) <= done
+        done |= set(kernel.outputs)
+
+
+def test_the_certificate_of_a_kernel_of_two(tmp_path: Any) -> None:
+    kernel = tv.compile(several.statistics)
+    assert len(kernel.certified.kernels) == 1 and not [n for n in kernel.notes if n.startswith("schedule")]
+    *_, path = kernel.save(tmp_path)
+    assert read(path.read_text()).kernels == kernel.certified.kernels
+    assert tv.audit(path).exit_code == 0
+    assert f": {', '.join(kernel.certified.kernels[0].outputs)} from x" in kernel.explain()
+    text = next(p for p in tmp_path.iterdir() if p.suffix == ".c")
+    swapped = text.read_text()
+    for a, b in (("array[1]", "array[x]"), ("array[2]", "array[1]"), ("array[x]", "array[2]")):
+        swapped = swapped.replace(a, b)
+    assert swapped != text.read_text()
+    text.write_text(swapped)
+    assert tv.audit(path).exit_code == 1
+
+
+def test_where_the_joint_kernel_is_refused_each_gets_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tang_verified.passes.schedule import search
+    from tang_verified.proofs.ledger import Refused
+
+    real = search.certify
+
+    def certify(traced: Any, steps: Any, made: Any) -> Any:
+        for kernel in made:
+            if len(kernel.outputs) > 1:
+                raise Refused("value/x", f"kernel {kernel.name}/x:1", "unproved", "for the test")
+        return real(traced, steps, made)
+
+    monkeypatch.setattr(search, "certify", certify)
+    kernel = tv.compile(several.statistics)
+    assert [len(k.outputs) for k in kernel.certified.kernels] == [1, 1]
+    assert [n for n in kernel.notes if n.startswith("schedule together of ")]
+    x = np.random.default_rng(0).standard_normal((5, 19)).astype(np.float32)
+    np.testing.assert_allclose(kernel(x)[1], x.astype(float).var(axis=-1), rtol=1e-5)
