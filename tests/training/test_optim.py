@@ -13,9 +13,9 @@ SHAPES = {"w": (7, 33), "b": (33,), "scale": (), "none": (0, 4)}
 CASES = {
     "sgd": (optim.sgd, {"rate": 0.1, "momentum": 0.9}, 2),
     "sgd decay": (optim.sgd, {"rate": 0.1, "momentum": 0.5, "decay": 0.1}, 2),
-    "adam": (optim.adam, {"rate": 0.01}, 3),
-    "adam decay": (optim.adam, {"rate": 0.01, "decay": 0.1, "beta1": 0.8}, 3),
-    "adamw": (optim.adamw, {"rate": 0.01, "decay": 0.1}, 3),
+    "adam": (optim.adam, {"rate": 0.01}, 2),
+    "adam decay": (optim.adam, {"rate": 0.01, "decay": 0.1, "beta1": 0.8}, 2),
+    "adamw": (optim.adamw, {"rate": 0.01, "decay": 0.1}, 2),
 }
 
 
