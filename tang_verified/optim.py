@@ -8,7 +8,7 @@ m̂ = m'/(1 − β₁ᵗ), v̂ = v'/(1 − β₂ᵗ) in step t = 1, 2, … (King
 too, and add λ·p to the gradient. As in PyTorch, whose numbers these are.
 
 The functions named `…_step` are plain array code: they run on NumPy as they stand. An `Optimiser` compiles one of them for
-arrays of any size, so that all parameters of one dtype share its kernels, two for each rule: what it remembers, then the parameter.
+arrays of any size, so that all parameters of one dtype share two kernels: what is remembered, then the parameter.
 """
 
 from __future__ import annotations
