@@ -99,7 +99,7 @@ class _Printer(Assigns):
     dialect: SimtDialect
 
     def __init__(self, kernel: Kernel, dialect: SimtDialect, registers: Registers) -> None:
-        super().__init__(dialect, Names(dialect.reserved | RESERVED), registers)
+        super().__init__(dialect, Names(dialect.reserved | RESERVED), registers)  # a word of any GPU's language
         self.kernel = kernel
         self.mutable: set[str] = set()
         self.shared: list[tuple[str, DType, int]] = []
@@ -130,7 +130,7 @@ class _Printer(Assigns):
         arrays = tuple((self.memory(b.name).variable, b.dtype, b.written) for b in bindings)
         entries, plans = [], []
         for number, body in enumerate(launches):
-            name = self.names.take(kernel.name if len(launches) == 1 else f"{kernel.name}_{number}")
+            name = self.names.entry(kernel.name if len(launches) == 1 else f"{kernel.name}_{number}")
             lines, blocks = self.launch(tuple(body), names)
             machine = kernel.machine
             entries.append(Entry(name, machine.threads, machine.subgroup, arrays, tuple(sizes), tuple(self.shared), lines))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tang_verified.passes.fuse import drop_unused, inline
 from tang_verified.passes.gradient import fresh, remember, write_out
 from tang_verified.passes.log_sum import centre, log_sum, logarithm
-from tang_verified.passes.policy import materialised, repeated, statistics
+from tang_verified.passes.policy import materialised, repeated, statistics, written_twice
 from tang_verified.passes.recall import recall, remains
 from tang_verified.passes.rename import rename
 from tang_verified.passes.rule import Derivation
@@ -107,4 +107,8 @@ def derive(program: Program, plain: Callable[[str], bool] = lambda name: False) 
             if name not in program.outputs and (new := _add_logarithm(derivation, name)) is not None:
                 kept |= {new}
     drop_unused(derivation)
-    return Derived(derivation.program, tuple(derivation.steps), tuple(str(note) for note in derivation.notes))
+    notes = [
+        f"schedule: {name} is computed on its own: it is read more than once, and written out it has {count} terms"
+        for name, count in written_twice(program, kept).items()
+    ]
+    return Derived(derivation.program, tuple(derivation.steps), (*notes, *(str(note) for note in derivation.notes)))

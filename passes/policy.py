@@ -12,6 +12,8 @@ By structure and cost alone. A definition P that C reads at index e is written i
                  (contraction -> pointwise -> contraction with short or symbolic extents stays one definition)
     statistic    as before, and e leaves out all of C's axes, or two: no tile of C shares what it computes of P (a row's
                  maximum, read in a sum over rows). Then P is kept when it has a fold that varies with j and is not short
+    written twice    P is read more than once, and written out it has more than 300 terms: a = a + 1.5·a·x, repeated, would
+                 double with each step
     computed twice   P is matmul-like (a sum of products of different reads, over a symbolic extent or more than 128),
                  and two kept definitions would each contain it, or one of them at two different indices; not where one
                  kernel computes all that contain it, in one pass (schedule/together.py)
@@ -46,6 +48,7 @@ from tang_verified.semantics.terms import (
 )  # fmt: skip
 
 LIMIT = 128
+TERMS = 300  # of a definition that may be written out more than once
 # What costs as much as a dozen products.
 EXPENSIVE = frozenset("exp expm1 log log1p pow sin cos tan tanh sinh cosh asin acos atan erf".split())
 
@@ -159,6 +162,7 @@ def _light(term: Term) -> bool:
 def _forms(program: Program, kept: set[str], *, decide: bool) -> dict[str, Term]:
     """In order, so that a definition is judged with what is already kept left out of it; `kept` grows if `decide`."""
     forms: dict[str, Term] = {}
+    terms: dict[Term, int] = {}
     defs = {d.tensor.name: d for d in program.defs}
     for d in program.defs:
         value, name = d.value, d.tensor.name
@@ -166,14 +170,34 @@ def _forms(program: Program, kept: set[str], *, decide: bool) -> dict[str, Term]
             if source in defs and source not in kept:
                 value = replace_reads(value, source, _Element(defs[source].axes, forms[source]))
         forms[name] = value
-        if decide and name not in kept and any(
-            recomputes(d, value, consumer, use) for consumer in program.defs for use in uses(d, consumer)
-        ):
+        open_ = decide and name not in kept
+        every = [(consumer, use) for consumer in program.defs for use in uses(d, consumer)] if open_ else []
+        twice = len(every) > 1 and _count(value, terms) > TERMS
+        if twice or any(recomputes(d, value, consumer, use) for consumer, use in every):
             more = _sources(program, forms, kept, name) - kept
             kept |= more
             if more and name not in kept:  # something before it is kept instead: what is known of those since has changed
                 return _forms(program, kept, decide=True)
     return forms
+
+
+def _count(term: Term, known: dict[Term, int]) -> int:
+    """How many terms it is written out with, however often one occurs."""
+    if term not in known:
+        known[term] = 1 + sum(_count(part, known) for part in children(term))
+    return known[term]
+
+
+def written_twice(program: Program, kept: frozenset[str]) -> dict[str, int]:
+    """What is kept because it is long and read more than once, and how long it is."""
+    forms, terms = _forms(program, set(kept), decide=False), dict[Term, int]()
+    found = {}
+    for d in program.defs:
+        name = d.tensor.name
+        if name in kept and name not in program.outputs and sum(1 for c in program.defs for _ in uses(d, c)) > 1:
+            if (count := _count(forms[name], terms)) > TERMS:
+                found[name] = count
+    return found
 
 
 class _Element:

@@ -118,7 +118,8 @@ def body_of(certified: Certified, sources: Mapping[str, str], arithmetic: Sequen
             "after": None if step.after is None else table.term(step.after),
             "new": None if step.new is None else table.definition(step.new),
             "invariants": [[m, [[g, table.terms(changed)] for g, changed in ends]] for m, ends in step.invariants],
-            "note": step.note, "from": program_digest(program), "to": program_digest(following), "ieee": step_effect(step),
+            "note": step.note, "from": program_digest(program), "to": program_digest(following),
+            "ieee": step_effect(step, program),
         })  # fmt: skip
         program = following
     last = program_digest(program)

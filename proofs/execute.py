@@ -68,7 +68,7 @@ from tang_verified.semantics.terms import (
 from tang_verified.semantics.wellformed import check_extent, check_names, check_term
 
 PARALLEL = ("grid", "thread")
-REGISTER_BYTES = 1 << 16  # what a printer may be asked to keep in named variables
+REGISTER_BYTES = 1 << 16  # what a printer may be asked to keep in named variables, in one kernel
 BUFFER_BYTES = 1 << 62
 
 
@@ -112,14 +112,14 @@ class Execution:
         self.outputs: dict[str, list[Write]] = {name: [] for name in kernel.outputs}
         self.tensors: dict[str, Tensor] = {name: self.program.tensor(name) for name in kernel.reads}
         self.threads = Threads(ledger, kernel)
-        self.shared_bytes = self.widest = 0
+        self.register_bytes = self.shared_bytes = self.widest = 0
         self.idle = False  # an output has no element, whatever the sizes: then statements need not run
 
     def run(self) -> None:
         """Discharge every obligation of the kernel or raise `Refused` (`IllFormed` for what is no kernel at all)."""
-        arrays = (*self.kernel.reads, *self.kernel.outputs)
+        arrays = (*self.kernel.reads, *self.kernel.outputs)  # the text's parameters, in this order
         if len(set(arrays)) != len(arrays) or not self.kernel.outputs:
-            raise IllFormed("a kernel needs outputs, may not read them, and lists each array once")
+            raise IllFormed("a kernel needs outputs, may not read them, and names each array once")
         check_names((self.kernel.name, *arrays), "kernel")
         for name in self.kernel.outputs:
             self.program.definition(name)  # an input is no output
@@ -200,7 +200,8 @@ class Execution:
         if near and not all(isinstance(e, Const) for e in buffer.shape):
             raise self.ledger.refuse(f"capacity/{scope}", f"{buffer.name} has an extent that is no constant", "disproved")
         if scope == "register":
-            size, limit = size // owners(buffer), REGISTER_BYTES
+            self.register_bytes += size // owners(buffer)  # of all such buffers: where one ends is the text's business
+            size, limit = self.register_bytes, REGISTER_BYTES
         elif near:
             self.shared_bytes += shared_bytes(buffer.dtype, bound)  # over all launches: never fewer than those of one
             size, limit = self.shared_bytes, self.kernel.machine.shared_bytes
@@ -480,7 +481,7 @@ class Execution:
                 if axes:  # names bound here may not be bound again inside
                     inner = replace(inner, ranges=inner.ranges.bind(tuple(axis.name for axis in axes)))
                 body = tuple(self.resolve(b, inner, statement, executed=executed) for b in term.body)
-                return Fold(term.monoid, tuple(axes), guard, body, term.component)
+                return self._within(Fold(term.monoid, tuple(axes), guard, body, term.component), frame)
             case Op("select", (c, a, b)):
                 condition = self.resolve(c, frame, statement, executed=executed)
                 yes = replace(frame, scope=frame.scope.given(condition))
@@ -488,10 +489,14 @@ class Execution:
                 a, b = (self.resolve(x, f, statement, executed=executed) for x, f in ((a, yes), (b, no)))
                 return Op("select", (condition, a, b))
             case _:
-                if sort_of(term) == "int":
-                    frame.ranges.limit(self.ledger, term)
                 parts = tuple(self.resolve(part, frame, statement, executed=executed) for part in children(term))
-                return rebuild(term, parts) if parts else term
+                return self._within(rebuild(term, parts) if parts else term, frame)
+
+    def _within(self, term: Term, frame: Frame) -> Term:
+        """A term over tensors alone, so that nothing hides in a buffer, whose integers stay within their bits."""
+        if sort_of(term) == "int":
+            frame.ranges.limit(self.ledger, term)
+        return term
 
     def _read(self, term: Read, frame: Frame, statement: Assign, executed: bool) -> Term:
         index = tuple(self.resolve(i, frame, statement, executed=executed) for i in term.index)

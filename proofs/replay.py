@@ -90,11 +90,12 @@ def audit_text(
         data = certificate.read(text)
     except BadData as problem:
         return _failed(file, solver, "unreadable", str(problem))
-    findings = [*_digests(data, file), *_chain(data, file), *_sources(data, sources, file)]
+    findings = [*_digests(data, file), *_sources(data, sources, file)]
     notes = () if sources is not None else ("the printed sources were not looked at",)
-    if data.broken:
-        return Report(file, solver, tuple(findings), 0, data, None, notes)
     try:
+        findings += _chain(data, file)
+        if data.broken:
+            return Report(file, solver, tuple(findings), 0, data, None, notes)
         models = {r.statement: data.models[r.model] for r in data.obligations if r.model in data.models}
         certified = certify(data.traced, data.steps, data.kernels, solver, models)
     except Refused as refusal:
@@ -147,7 +148,7 @@ def _chain(data: CertificateData, file: str) -> list[Finding]:
         expect(f"step {number + 1}", step.rule, "from", entry["from"], program_digest(program))
         if number + 1 < len(data.programs):
             expect(f"step {number + 1}", step.rule, "to", entry["to"], program_digest(data.programs[number + 1]))
-        expect(f"step {number + 1}", step.rule, "ieee", entry["ieee"], step_effect(step))
+        expect(f"step {number + 1}", step.rule, "ieee", entry["ieee"], step_effect(step, program))
     if data.broken:
         step_name, _, message = data.broken.partition(": ")
         out.append(Finding(file, step_name, "", "chain/before", "mismatch", message))

@@ -80,6 +80,8 @@ class Step:
 def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) -> Program:
     """The program after the step, every obligation discharged; else `Refused` or `IllFormed`. `number` is for the reader."""
     ledger.place = f"step {number}/{step.tensor}/{step.rule}"
+    if (step.new is not None and step.rule != "define") or (step.invariants and step.rule != "gradient"):
+        raise IllFormed(f"a step of rule {step.rule} takes no new definition and no invariants")
     if step.rule == "drop":
         return _drop(ledger, program, step)
     if step.rule == "define":
@@ -321,6 +323,8 @@ def _kind(equality: Equality, term: Term, scope: Scope) -> Kind:
 
 
 def _drop(ledger: Ledger, program: Program, step: Step) -> Program:
+    if step.path or step.before is not None or step.after is not None:
+        raise IllFormed(f"dropping {step.tensor} takes no path, before or after")
     d = program.definition(step.tensor)
     users = [x.tensor.name for x in program.defs if step.tensor in mentions(x.value)]
     if users or step.tensor in program.outputs:
@@ -330,8 +334,8 @@ def _drop(ledger: Ledger, program: Program, step: Step) -> Program:
 
 
 def _define(ledger: Ledger, program: Program, step: Step) -> Program:
-    if step.new is None:
-        raise IllFormed("a step of rule define needs the definition")
+    if step.new is None or step.path or step.before is not None or step.after is not None:
+        raise IllFormed("a step of rule define needs the definition, and takes no path, before or after")
     if step.new.tensor.name in ledger.names:
         raise ledger.refuse("define/name", f"{step.new.tensor.name} was a definition before", "disproved")
     result = follow(program, step)

@@ -65,6 +65,8 @@ class HostMemory:
             return torch_view
         if hasattr(array, "__dlpack__") and not isinstance(array, np.ndarray):
             return np.from_dlpack(array)
+        if isinstance(array, np.ma.MaskedArray):
+            raise TypeError("it is a masked array, and no kernel reads the mask; pass its filled(…), or the mask as an input")
         return np.asarray(array)
 
     def contiguous(self, view: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -1,18 +1,22 @@
-"""Certificates as files: which ones a path names, and the printed sources that stand beside each."""
+"""Certificates as files: which ones a path names, the printed sources beside each, and the tables of their languages."""
 
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 
+from tang_verified.backends import SUFFIX as DIALECTS
+from tang_verified.backends import get
 from tang_verified.proofs.ledger import Solver
 from tang_verified.proofs.replay import Finding, Report, audit_text
 from tang_verified.proofs.strict_json import BYTE_LIMIT
 
 SUFFIX = ".cert.json"
-SOURCE_SUFFIXES = (".c", ".cl", ".wgsl", ".comp", ".cu", ".metal")
 
 
 def audit(path: str | Path, solver: Solver = "z3") -> Report:
@@ -21,6 +25,9 @@ def audit(path: str | Path, solver: Solver = "z3") -> Report:
     >>> audit("no-such-file.cert.json").exit_code
     2
     """
+    if not isinstance(path, (str, PathLike)):
+        why = f"a path is expected, not a {type(path).__name__}"
+        return Report(str(path), solver, (Finding(str(path), "certificate", "", "read", "bad call", why),))
     reports = [audit_file(file, solver) for file in certificates([path])]
     if len(reports) == 1:
         return reports[0]
@@ -46,7 +53,20 @@ def audit_file(file: Path, solver: Solver = "z3") -> Report:
         why = f"cannot be read: {problem.strerror or problem}"
         return Report(str(file), solver, (Finding(str(file), "certificate", "", "read", "bad call", why),))
     with no_collection():
-        return audit_text(content, solver, Beside(file), str(file))
+        return _with_arithmetic(audit_text(content, solver, Beside(file), str(file)))
+
+
+def _with_arithmetic(report: Report) -> Report:
+    """What a certificate says of rounding must be the table of a language that its texts are in. The proofs do not use it."""
+    if report.data is None or not report.data.arithmetic:
+        return report
+    suffixes = {name.rpartition(".")[2] for name in report.data.sources} or set(DIALECTS.values())
+    tables = [get(backend).arithmetic().lines() for backend, suffix in DIALECTS.items() if suffix in suffixes]
+    if not tables or report.data.arithmetic in tables:
+        return report
+    message = "what is said of rounding is not the table of the texts' language"
+    found = Finding(report.file, "certificate", "", "arithmetic", "mismatch", message)
+    return replace(report, findings=(*report.findings, found), certified=None)
 
 
 @contextmanager
@@ -68,15 +88,21 @@ def load(file: Path) -> bytes:
 
 
 class Beside(dict[str, str]):
-    """The texts in a certificate's folder, read when asked for; it lists only those that bear the certificate's name."""
+    """The texts in a certificate's folder, read when asked for; it lists only those that bear the certificate's name:
+    NAME.c and NAME.KERNEL.c beside NAME.cert.json, those alone that end in .c beside NAME.c.cert.json."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
         self.folder = file.parent
+        if not file.name.endswith(SUFFIX):
+            return
         stem = file.name.removesuffix(SUFFIX)
-        for suffix in SOURCE_SUFFIXES:
-            if file.name.endswith(SUFFIX) and (self.folder / (stem + suffix)).is_file():
-                self[stem + suffix] = self._text(stem + suffix)
+        suffixes = [suffix for suffix in DIALECTS.values() if stem.endswith(f".{suffix}")] or list(DIALECTS.values())
+        stem = stem.removesuffix(f".{suffixes[0]}") if len(suffixes) == 1 else stem
+        bears = re.compile(rf"{re.escape(stem)}(\.\w+)?\.({'|'.join(suffixes)})", re.ASCII)
+        for there in sorted(self.folder.iterdir()):
+            if bears.fullmatch(there.name) and there.is_file():
+                self[there.name] = self._text(there.name)
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or (isinstance(name, str) and (self.folder / name).is_file())

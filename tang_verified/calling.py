@@ -95,6 +95,12 @@ class Signature:
             have = sizes.get(size.name)
             if have is None or not size.low <= have <= size.high:
                 raise self._outside(size, have)
+        for tensor in self.program.inputs:  # the extents that are terms, too: 2 n
+            if shape_of(tensor, sizes) != tuple(inputs[tensor.name].shape):
+                raise CompileError(
+                    f"{self.name}: {tensor.name} has shape {inputs[tensor.name].shape}, the spec says {spell(tensor)}",
+                    f"at these sizes that is {shape_of(tensor, sizes)}",
+                )
         return sizes
 
     def _outside(self, size: Size, have: int | None) -> CompileError:

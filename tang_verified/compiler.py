@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tang_verified.advice import advice
@@ -116,8 +117,11 @@ class CompiledKernel:
         """
         from tang_verified.backends import SUFFIX
 
-        into = Path(folder)
-        into.mkdir(parents=True, exist_ok=True)
+        try:
+            into = Path(folder)
+            into.mkdir(parents=True, exist_ok=True)
+        except (TypeError, FileExistsError, NotADirectoryError) as problem:
+            raise CompileError(f"{self.name}: {folder!r} is no folder", "name a folder, which is made if need be") from problem
         made = []
         title = f"{self.name}.{SUFFIX[self.backend]}" if beside else self.name
         for name, text in {**self.files, f"{title}.cert.json": self.certificate}.items():
@@ -236,6 +240,9 @@ def compile_steps(
 
     if backend not in REGISTRY:
         raise CompileError(f"no backend {backend!r}", f"there are: {', '.join(sorted(REGISTRY))}", place_of(fn))
+    if not isinstance(schedule, (Mapping, NoneType)):
+        why = "give a dict of definitions' names, each with a dict of options"
+        raise CompileError(f"schedule is a {type(schedule).__name__}", why, place_of(fn))
     timings = Timings()
     program, narrowed = timings.measure("trace", lambda: trace_and_reasons(fn, specs, empty=empty, name=name))
 
@@ -250,3 +257,6 @@ def compile_steps(
             advice(refusal),
             place_of(fn),
         ) from refusal
+    except RecursionError as problem:
+        why = "return a part of the work from one function and go on in another"
+        raise CompileError(f"{program.name} is nested too deep to be compiled as a whole", why, place_of(fn)) from problem

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 import tang_verified as tv
-from tang_verified.errors import BoundsError, CompileError, ControlFlowError, ShapeError, SpecError, TangError, UnsupportedError
+from tang_verified.errors import (
+    BoundsError,
+    CompileError,
+    ControlFlowError,
+    ShapeError,
+    SpecError,
+    TangError,
+    TraceError,
+    UnsupportedError,
+)
 
 
 @cache
@@ -35,6 +44,9 @@ def read_only(array: Any) -> Any:
 
 X = ones(3)
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
+    "masked": (lambda: total()(np.ma.array(X, mask=[0, 1, 0]), X), r"x gives no view of its memory: it is a masked array.*filled"),
+    "no folder": (lambda: total().save(__file__), r"test_errors\.py' is no folder.*name a folder"),
+    "nowhere": (lambda: total().save(None), r"None is no folder"),
     "rank": (lambda: product()(ones(3), ones(4, 5)), r"product: x has shape \(3,\), the spec says \(n, 4\).*Do: pass an array with 2"),
     "fixed size": (lambda: product()(ones(3, 5), ones(4, 5)), r"x has shape \(3, 5\), the spec says \(n, 4\).*axis 1 must have size 4"),
     "too few": (lambda: product()(ones(3, 4)), r"takes 2 arrays \(x, y\), got 1"),
@@ -109,6 +121,10 @@ def branches(x: Any) -> Any:
     return -x
 
 
+def endless(x: Any) -> Any:
+    return endless(x) + 1
+
+
 COMPILES: dict[str, tuple[Callable[..., Any], dict[str, Any], type[TangError], str]] = {
     "if": (branches, {"x": "n"}, ControlFlowError, r"no truth value.*test_errors\.py:\d+:  if x\.sum\(\) > 0:.*xp\.where"),
     "while": (lambda x: [x := x / 2 for _ in range(9) if x.max() > 1][-1], {"x": "n"}, ControlFlowError, r"no truth value"),
@@ -128,6 +144,15 @@ COMPILES: dict[str, tuple[Callable[..., Any], dict[str, Any], type[TangError], s
     "schedule": (lambda x: x + 1, {"x": "n", "schedule": {"y": {"tile": 8}}}, CompileError, r"no definition 'y'.*there are: t"),
     "option": (lambda x: x + 1, {"x": "n", "schedule": {"t0_add": {"size": 8}}}, CompileError, r"no option 'size'.*tile"),
     "value": (lambda x: x + 1, {"x": "n", "schedule": {"t0_add": {"tile": 0}}}, CompileError, r"tile=0 is not a positive"),
+    "options": (lambda x: x + 1, {"x": "n", "schedule": {"t0_add": 3}}, CompileError, r"t0_add=3.*give a dict of options"),
+    "no schedule": (lambda x: x + 1, {"x": "n", "schedule": 5}, CompileError, r"schedule is a int.*give a dict"),
+    "name": (lambda x: x + 1, {"x": "n", "name": "a/b"}, TraceError, r"'a/b' is no name.*letters, digits"),
+    "long name": (lambda x: x + 1, {"x": "n", "name": "a" * 65}, TraceError, r"is no name"),
+    "no string": (lambda x: x + 1, {"x": "n", "name": 3}, TraceError, r"3 is no name"),
+    "parameter": (lambda größe: größe + 1, {"größe": "n"}, TraceError, r"'größe' is no name in C.*ASCII"),
+    "no function": (3, {}, TraceError, r"a function is expected, not a int"),  # type: ignore[dict-item]
+    "recursion": (endless, {"x": "n"}, TraceError, r"endless calls itself too deep.*must end"),
+    "depth": (lambda x: [x := x + 1 for _ in range(1500)][-1], {"x": "n"}, CompileError, r"nested too deep"),
 }  # fmt: skip
 
 
@@ -199,3 +224,8 @@ def test_c_compiler_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "false")
     with pytest.raises(TangError, match=r"(?s)no usable C compiler \(false: .*apt-get install gcc"):
         tv.compile(lambda x: x * 3.25 - 18, x="n m", name="nobody_compiles_this_either")
+
+
+@pytest.mark.parametrize("path", [None, 3])
+def test_audit_of_no_path(path: Any) -> None:
+    assert tv.audit(path).exit_code == 2

@@ -13,6 +13,7 @@ from fractions import Fraction
 from tang_verified.backends.arithmetic import CORRECT, Arithmetic, Error
 from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.literals import decimal
+from tang_verified.backends.names import FOREIGN
 from tang_verified.backends.precedence import operand
 from tang_verified.backends.scopes import Type
 from tang_verified.proofs.readback import c_helpers as helpers
@@ -280,7 +281,7 @@ class CDialect:
 
 def entry(kernel: Kernel) -> str:
     """The function's name: the kernel's, unless C has that word already (a result may be called `double` or `exp`)."""
-    return f"{kernel.name}_kernel" if kernel.name in KEYWORDS else kernel.name
+    return f"{kernel.name}_kernel" if kernel.name in KEYWORDS or FOREIGN.fullmatch(kernel.name) else kernel.name
 
 
 def vector_name(kind: Type) -> str:

@@ -94,6 +94,8 @@ def check_options(program: Program, schedule: dict[str, Any]) -> None:
         if name not in (*names, "every definition"):
             there = f"there are: {', '.join(names)}; or an option for all: {', '.join(OPTIONS)}"
             raise CompileError(f"schedule: no definition {name!r} is left to compute", there)
+        if not isinstance(options, dict):
+            raise CompileError(f"schedule: {name}={options!r}", f"give a dict of options: {', '.join(OPTIONS)}")
         for option, value in options.items():
             if option not in OPTIONS:
                 raise CompileError(f"schedule: {name} has no option {option!r}", f"there are: {', '.join(OPTIONS)}")

@@ -12,7 +12,7 @@ from tang_verified.proofs.readback import c_helpers
 from tang_verified.proofs.readback.c_known import ACCESS, ELEMENTS, vector
 from tang_verified.proofs.readback.machine import Machine
 from tang_verified.proofs.readback.nodes import Node
-from tang_verified.proofs.readback.syntax import Call, Expression, Index, Kind, TypeName, Unreadable
+from tang_verified.proofs.readback.syntax import Binary, Call, Expression, Index, Kind, TypeName, Unreadable
 from tang_verified.proofs.readback.text_values import Here, Memory, Value, compare_integers
 
 LIBRARY = {
@@ -54,8 +54,8 @@ class CMachine(Machine):
             kind = vector(found[3])
             if kind is None:
                 raise Unreadable(line, name)
-            self.element(e, found[2], address, here)
-            return self.load(line, address, kind, here, stride, mask.node if mask else None)
+            place = self.array_of(e, found[2], address, here)
+            return self.load(line, place, kind, here, stride, mask.node if mask else None)
         return self.helper(e, here)
 
     def helper(self, e: Call, here: Here) -> Value:
@@ -128,7 +128,7 @@ class CMachine(Machine):
         if found is None or kind is None or found[1] != "store" or e.function not in self.helpers:
             raise Unreadable(e.line, f"{e.function} is no store that is defined")
         address, stride, (value, mask) = self.place(e, here, 2)
-        memory, offset = self.element(e, found[2], address, here)
+        memory, offset = self.array_of(e, found[2], address, here)
         if value is None:
             raise Unreadable(e.line, "a store of nothing")
         self.fits(e.line, value, kind)
@@ -144,7 +144,7 @@ class CMachine(Machine):
         self.count_args(e, 1 + 2 * bool(found[4]) + (found[1] == "store") + bool(found[5]))
         address, stride = args.pop(0), None
         if found[4]:
-            address = Index(e.line, address, args.pop(0))
+            address = Binary(e.line, "+", address, args.pop(0))
             stride = self.integer(args.pop(0), here)
         values: list[Value | None] = [self.value(arg, here) for arg in args]
         if found[5]:
@@ -155,7 +155,7 @@ class CMachine(Machine):
             values.append(None)
         return address, stride, values
 
-    def element(self, e: Call, dtype: str, address: Expression, here: Here) -> tuple[Memory, Node]:
+    def array_of(self, e: Call, dtype: str, address: Expression, here: Here) -> tuple[Memory, Node]:
         memory, offset = self.address(address, here)
         if ELEMENTS[dtype] != memory.element:
             raise Unreadable(e.line, f"{e.function} on {memory.element}")

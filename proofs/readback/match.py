@@ -38,8 +38,9 @@ from tang_verified.proofs.readback.syntax import (
 )  # fmt: skip
 from tang_verified.proofs.readback.text_values import Here, Memory, Register, Variable
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, For, Kernel, Stmt
-from tang_verified.semantics.program import DType
+from tang_verified.semantics.program import BYTES, DType
 
+PRIVATE_BYTES = 1 << 17
 REGISTERS: dict[DType, str] = {"float64": "f64", "int32": "i64", "int64": "i64", "bool": "bool"}
 
 
@@ -76,6 +77,7 @@ class Matcher:
     hoisted: dict[Buffer, Memory] = field(default_factory=dict)
     live: set[str] = field(default_factory=set)  # arrays of the text that hold a buffer at present
     count: int = 0
+    private_bytes: int = 0  # of arrays for which nobody asks whether there is memory
 
     def __post_init__(self) -> None:
         self.values = KernelValues(self.machine.nodes, versions=self.machine.versions)
@@ -306,6 +308,10 @@ class Matcher:
             want = n.mul(want, e)
         if not s.fallible and n.constant(want) == 0:
             want = n.number(1)
+        if not s.fallible and buffer.scope != "shared":
+            self.private_bytes += (n.constant(want) or PRIVATE_BYTES + 1) * BYTES[buffer.dtype]
+        if self.private_bytes > PRIVATE_BYTES:
+            raise Mismatch(s.line, f"{s.name} may be too large for the stack: it needs a test that there is memory")
         if have is not want:
             raise Mismatch(s.line, f"{s.name} has {show(have)} elements, the kernel's {buffer.name} has {show(want)}")
 

@@ -51,7 +51,10 @@ class SimtMachine(Machine):
     def literal(self, e: Number) -> Value:
         if e.text.startswith("0x") or e.text.endswith("u"):
             raise Unreadable(e.line, f"{e.text} where a number is expected")
-        return super().literal(e)
+        v = super().literal(e)
+        if v.kind == INT and not v.narrow and self.language.bits == 32:
+            raise Unreadable(e.line, f"{e.text} does not fit into 32 bits")
+        return v
 
     def read_name(self, e: Name) -> Value:
         if e.text in ("true", "false"):
@@ -98,10 +101,11 @@ class SimtMachine(Machine):
                 raise Unreadable(e.line, f"the bits of a {v.kind.kind}")
             return Value(self.operation(e.line, {"==": "eq", "!=": "ne"}[e.sign], v.kind, v.node, infinity), BOOL)
         v = super().binary(e, here)
-        number = self.nodes.constant(v.node) if v.kind == INT else None
-        if number is not None and abs(number) >= 2**31:  # of literals, which are computed in 32 bits
-            raise Unreadable(e.line, "a constant that does not fit into 32 bits")
-        return v
+        return v._replace(node=self.in_int(e.line, v.node)) if v.kind == INT and self.language.bits == 32 else v
+
+    def in_int(self, line: int, node: Node) -> Node:
+        """Where all integers have 32 bits, the kernel's arithmetic was shown to fit, and constants alone are looked at."""
+        return node if self.language.bits == 32 and self.nodes.constant(node) is None else super().in_int(line, node)
 
     # Functions
 
@@ -147,12 +151,14 @@ class SimtMachine(Machine):
             return Value(self.operation(e.line, operation, want, *nodes), want)
         if operation in ("floordiv", "mod"):
             return Value(self.nodes.divide(operation, *nodes), INT)
+        narrow = all(v.narrow for v in args)  # of two int, max is one as well
         if operation not in ("max", "min", "abs"):
             raise Unreadable(e.line, f"{operation} of integers")
         ends = [self.nodes.constant(node) for node in nodes]
         if operation != "abs" and None not in ends:
-            return Value(self.nodes.number((max if operation == "max" else min)(end for end in ends if end is not None)), INT)
-        return Value(self.nodes.atom(operation, *nodes), INT)
+            end = (max if operation == "max" else min)(end for end in ends if end is not None)
+            return Value(self.nodes.number(end), INT, narrow=narrow)
+        return Value(self.nodes.atom(operation, *nodes), INT, narrow=narrow)
 
     def exchange(self, e: Call, here: Here) -> Value:
         """All threads of a subgroup must be here: nothing that they may differ in decides whether one comes."""
@@ -190,7 +196,7 @@ class SimtMachine(Machine):
 
     def words(self, line: int, kind: Kind, address: Expression, here: Here) -> tuple[Memory, Node, Kind]:
         """Where a vector's access goes: the array, the offset (of lane l), the elements' type and number."""
-        memory, offset = self.address(address, here)
+        memory, offset = self.element(address, here)
         width = WORDS.get((kind.kind, memory.element))
         if width is None:
             raise Unreadable(line, f"{memory.element} as {kind.kind}")
@@ -204,7 +210,7 @@ class SimtMachine(Machine):
         match e:
             case Vector(line, source, _, address) if source == target:
                 _, _, found = self.words(line, source, address, here)
-                return self.load(line, address, found, here)._replace(kind=found)
+                return self.load(line, self.element(address, here), found, here)._replace(kind=found)
             case Cast(line, made, Number(_, "0")) if made == target and self.language.name != "cuda":
                 return self.zero(kind)
             case Call(line, name, args) if name == f"make_{target.kind}" and self.language.name == "cuda":
@@ -235,14 +241,14 @@ class SimtMachine(Machine):
         ends = [arg.of if isinstance(arg, Unary) and arg.sign == "&" else arg for arg in e.args]
         if not all(isinstance(arg, Unary) for arg in e.args):
             raise Unreadable(e.line, "a copy between what are no elements")
-        (memory, offset), (source, _) = (self.address(end, here) for end in ends)
+        (memory, offset), (source, start) = (self.element(end, here) for end in ends)
         bytes_of = {"uint16_t": 2, "uint8_t": 1, "double": 8, "int64_t": 8}.get(memory.element, 4)
         if memory.element != source.element or not source.const:
             raise Unreadable(e.line, "a copy that goes on by itself comes from an input of the same type")
         kind = ELEMENTS[memory.element]._replace(width=int(size) // bytes_of)
         if kind.width < 1:
             raise Unreadable(e.line, f"{size} bytes of {memory.element}")
-        value = self.load(e.line, ends[1], kind, here)
+        value = self.load(e.line, (source, start), kind, here)
         return memory, self.spread(offset, kind.width), value._replace(kind=kind), None
 
     def stored(self, e: Expression, element: str, here: Here) -> Value:

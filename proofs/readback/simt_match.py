@@ -259,7 +259,7 @@ class Threads(Stores):
                 memory, offset, kind = machine.words(line, target, address, here)
                 return self.into(line, memory, offset, machine.moved(value, target, kind, here), kind, None)
             case Set(line, Index() as target, value):
-                memory, offset = machine.address(target, here)
+                memory, offset = machine.element(target, here)
                 given = machine.stored(value, memory.element, here)
                 return self.into(line, memory, offset, given, ELEMENTS[memory.element], None)
             case Set(_, Name(_, _), _) | Do():

@@ -258,7 +258,7 @@ class Stores(Matcher):
                     raise Mismatch(line, "not one lane's value")
                 return Store(line, self.key_of(register), number, Value(given.node, given.kind), kind, None, register)
             case Set(line, Index() as target, value):
-                memory, offset = machine.address(target, here)
+                memory, offset = machine.element(target, here)
                 kind = ELEMENTS[memory.element]
                 return self.into(line, memory, offset, self.as_truth(machine.value(value, here), kind), kind, None)
             case Set(line, Vector(_, kind, _, address), value):

@@ -43,11 +43,13 @@ BOOL = Kind("bool")
 
 
 class Value(NamedTuple):
-    """`inverted`: a condition as the number 0 or -1, as the elements of masks are."""
+    """`inverted`: a condition as the number 0 or -1, as the elements of masks are. `narrow`: an integer of 32 bits, as
+    literals and elements of int32 arrays are, until it meets one of 64 or is converted."""
 
     node: Node
     kind: Kind
     inverted: bool = False
+    narrow: bool = False
 
 
 @dataclass
@@ -126,7 +128,7 @@ class TextValues:
             case Index():
                 return self.index(e, here)
             case Vector():
-                return self.load(e.line, e.address, Kind(e.kind.kind, e.kind.width), here)
+                return self.load(e.line, self.address(e.address, here), Kind(e.kind.kind, e.kind.width), here)
             case Unary(line, sign, of):
                 return self.sign(line, sign, self.value(of, here))
             case Binary():
@@ -135,7 +137,7 @@ class TextValues:
                 c, a, b = self.condition(condition, here), self.value(yes, here), self.value(no, here)
                 a, b = self.adapted(yes, a, b.kind), self.adapted(no, b, a.kind)
                 self.same(line, a, b)
-                return Value(self.nodes.make("select", c, a.node, b.node), a.kind)
+                return Value(self.nodes.make("select", c, a.node, b.node), a.kind, narrow=a.narrow and b.narrow)
             case Cast(line, kind, of):
                 return self.convert(line, self.value(of, here), kind)
             case Lanes(line, kind, values):
@@ -166,7 +168,9 @@ class TextValues:
     def literal(self, e: Number) -> Value:
         text = e.text.removesuffix("f")
         if text.isdigit() and text == e.text:
-            return Value(self.nodes.number(int(text)), INT)
+            if int(text) >= 2**63:
+                raise Unreadable(e.line, f"{text} does not fit into 64 bits")
+            return Value(self.nodes.number(int(text)), INT, narrow=int(text) < 2**31)
         kind = "f64" if text == e.text else "f32"
         return Value(self.nodes.rounded(Fraction(text), kind), Kind(kind))
 
@@ -195,8 +199,8 @@ class TextValues:
     def index(self, e: Index, here: Here) -> Value:
         base = self.names.get(e.base.text) if isinstance(e.base, Name) else None
         if isinstance(base, Memory):
-            loaded = self.load(e.line, e, ELEMENTS[base.element], here)
-            return loaded._replace(kind=RAW.get(base.element, loaded.kind))
+            loaded = self.load(e.line, self.element(e, here), ELEMENTS[base.element], here)
+            return loaded._replace(kind=RAW.get(base.element, loaded.kind), narrow=base.element == "int32_t")
         vector, lane = self.value(e.base, here), self.integer(e.index, here)
         if vector.kind.width == 1:
             raise Unreadable(e.line, "an index into a scalar")
@@ -242,7 +246,7 @@ class TextValues:
             raise Unreadable(line, f"{sign} of a {v.kind.kind}")
         if sign == "-":
             negative = n.sub(n.number(0), v.node) if v.kind.kind == "i64" else self.operation(line, "neg", v.kind, v.node)
-            return v._replace(node=negative)
+            return v._replace(node=self.in_int(line, negative) if v.narrow else negative)
         return v._replace(node=n.negation(v.node))
 
     def binary(self, e: Binary, here: Here) -> Value:
@@ -260,7 +264,9 @@ class TextValues:
         if a.inverted or kind.kind == "bool" or kind.kind not in ("f32", "f64", "i64"):
             raise Unreadable(line, f"{sign} of {kind.kind}")
         if sign in ARITHMETIC:
-            return Value(self.arithmetic(line, ARITHMETIC[sign], kind, a.node, b.node), kind)
+            result = self.arithmetic(line, ARITHMETIC[sign], kind, a.node, b.node)
+            narrow = a.narrow and b.narrow
+            return Value(self.in_int(line, result) if narrow else result, kind, narrow=narrow)
         left, right = (b.node, a.node) if sign[0] == ">" else (a.node, b.node)
         name = COMPARISONS[sign.replace(">", "<")]
         mask = Kind("bool", kind.width, 64 if kind.kind[1:] == "64" else 32)
@@ -272,6 +278,13 @@ class TextValues:
         if name == "div":
             raise Unreadable(line, "/ of integers")
         return {"add": self.nodes.add, "sub": self.nodes.sub, "mul": self.nodes.mul}[name](a, b)
+
+    def in_int(self, line: int, node: Node) -> Node:
+        """What is computed of integers of 32 bits: a constant that they hold; of anything else nothing is known."""
+        number = self.nodes.constant(node)
+        if number is None or not -(2**31) <= number < 2**31:
+            raise Unreadable(line, "computed in 32 bits, which need not hold it: convert an operand first")
+        return node
 
     def comparison(self, line: int, name: str, kind: Kind, a: Node, b: Node) -> Node:
         if kind.kind != "i64":
@@ -329,27 +342,32 @@ class TextValues:
     # Memory
 
     def address(self, e: Expression, here: Here) -> tuple[Memory, Node]:
-        """array[offset], or array + offset + …"""
+        """array + offset + …: a pointer. What an array holds is none, so no [ ] occurs."""
         match e:
             case Name(line, text):
                 found = self.names.get(text)
                 if not isinstance(found, Memory):
                     raise Unreadable(line, f"{text} is no array here")
                 return found, self.nodes.number(0)
-            case Index(line, base, index):
-                memory, offset = self.address(base, here)
-                return memory, self.nodes.add(offset, self.integer(index, here))
-            case Binary(line, "+", left, right):
+            case Binary(_, "+", left, right):
                 memory, offset = self.address(left, here)
                 return memory, self.nodes.add(offset, self.integer(right, here))
             case _:
                 raise Unreadable(e.line, "not an address")
 
+    def element(self, e: Expression, here: Here) -> tuple[Memory, Node]:
+        """address[offset]"""
+        if not isinstance(e, Index):
+            raise Unreadable(e.line, "not an element")
+        memory, offset = self.address(e.base, here)
+        return memory, self.nodes.add(offset, self.integer(e.index, here))
+
     def load(
-        self, line: int, address: Expression, kind: Kind, here: Here, stride: Node | None = None, mask: Node | None = None
-    ) -> Value:
+        self, line: int, place: tuple[Memory, Node], kind: Kind, here: Here, stride: Node | None = None,
+        mask: Node | None = None,
+    ) -> Value:  # fmt: skip
         """A scalar, or lane l of a vector from offset + stride·l; zero where the mask is false."""
-        memory, offset = self.address(address, here)
+        memory, offset = place
         if ELEMENTS[memory.element].kind != kind.kind and not (kind.kind == "f64" and memory.element == "float"):
             if memory.element != "uint16_t" or kind.kind not in ("f32", "f64"):
                 raise Unreadable(line, f"{memory.element} read as {kind.kind}")

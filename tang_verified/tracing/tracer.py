@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from tang_verified.errors import Place, SpecError, TraceError
 from tang_verified.semantics.program import Program, Size, Tensor, size_term
+from tang_verified.semantics.wellformed import NAME
 from tang_verified.spec import Spec, spec
 from tang_verified.tracing.array import Traced
 from tang_verified.tracing.context import Narrowed, Tracing
@@ -38,8 +39,10 @@ def trace_and_reasons(
     """The program, and for each size that the code narrowed the operation that did."""
     if empty not in ("nan", "zero"):
         raise TraceError(f"empty={empty!r} is not a convention", "use empty='nan' (NumPy's) or empty='zero'")
+    if not callable(fn):
+        raise TraceError(f"a function is expected, not a {type(fn).__name__}", "pass the function itself")
     here = _place(fn)
-    label = name or getattr(fn, "__name__", "program").strip("<>")
+    label = _label(fn, name, here)
     found, plain = _arguments(fn, dict(specs or {}), label, here)
     sizes = _sizes(found, label, here)
     inputs = tuple(
@@ -48,7 +51,11 @@ def trace_and_reasons(
     tracing = Tracing(sizes, inputs, empty)
     arrays = {tensor.name: Traced(tracing, tensor) for tensor in inputs}
     positional, keywords = _call_with(fn, arrays | plain)
-    result = fn(*positional, **keywords)
+    try:
+        result = fn(*positional, **keywords)
+    except RecursionError as problem:
+        why = "a recursion must end without asking an array for a number; write long repetitions as a loop"
+        raise TraceError(f"{label} calls itself too deep", why, here) from problem
     parts = _flat(result)
     if not parts:
         raise TraceError(f"{label} returns no array", "return an array or a tuple of arrays", here)
@@ -58,6 +65,15 @@ def trace_and_reasons(
 def _flat(result: Any) -> list[Any]:
     """The arrays of a result: a tuple may hold tuples, as the gradients beside a value do."""
     return [part for item in result for part in _flat(item)] if isinstance(result, (tuple, list)) else [result]
+
+
+def _label(fn: Callable[..., Any], name: str | None, here: Place | None) -> str:
+    """What the program is called: as files and C functions may be."""
+    label = getattr(fn, "__name__", "program").strip("<>") if name is None else name
+    if not isinstance(label, str) or not NAME.fullmatch(label):
+        why = "give name='…' of letters, digits and _, at most 64 and no digit first"
+        raise TraceError(f"{label!r} is no name for a program", why, here)
+    return label
 
 
 def _arguments(
@@ -76,6 +92,8 @@ def _arguments(
             if parameter.kind is parameter.VAR_KEYWORD:
                 continue
             raise TraceError(f"{label} takes *{key}", "name each array parameter", here)
+        if not NAME.fullmatch(key):
+            raise TraceError(f"{label}: parameter {key!r} is no name in C", "use ASCII letters, digits and _, at most 64", here)
         given = specs.get(key, annotations.get(key))
         if isinstance(given, str) and key in specs:
             given = spec(given)

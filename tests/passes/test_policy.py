@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import pytest
 
-from tang_verified.passes.policy import LIMIT, heavy, materialised
+from tang_verified.passes.policy import LIMIT, TERMS, heavy, materialised, written_twice
 from tang_verified.semantics.terms import ADD, TRUE, Const, Fold, Var
 from tang_verified.tracing.tracer import trace
 from tests.passes.helpers import I, J, N, op, over, x
@@ -132,3 +133,18 @@ def test_heavy() -> None:
     assert not heavy(Fold(ADD, over("k", Const(LIMIT)), TRUE, (product,)))
     assert not heavy(Fold(ADD, over("k", N), TRUE, (op("mul", x(I, k), x(I, k)),)))  # a square: a row statistic
     assert not heavy(Fold(ADD, over("k", N), TRUE, (x(I, k),)))
+
+
+def test_a_form_that_doubles_is_cut() -> None:
+    """a + 1.5·a·x, again and again: written out, 2^k terms. Short ones are one definition."""
+    repeated: Callable[[int], Callable[[Any], Any]] = lambda k: lambda x: reduce(lambda a, _: a + 1.5 * a * x, range(k), x)  # noqa: E731
+    assert kept(repeated(5), x="n") == 0
+    program = trace(repeated(50), {"x": "n"})
+    chosen = materialised(program)
+    found = written_twice(program, chosen)
+    assert found.keys() == chosen - set(program.outputs) and 5 < len(found) < 15
+    assert all(TERMS < count < 4 * TERMS for count in found.values())
+
+
+def test_a_long_form_that_is_read_once_is_not_cut() -> None:
+    assert kept(lambda x: reduce(lambda a, _: a + x * 1.5, range(100), x), x="n") == 0

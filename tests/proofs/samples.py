@@ -16,7 +16,7 @@ from tang_verified.tracing.tracer import trace
 from tests.proofs.attention import attention
 
 FILES = {"embedding": "rows", "one tile": "softmax"}  # what the others' sources are called
-ARITHMETIC = ("C: a + b is rounded to nearest", "C: exp: within 1.1 ulp")
+ARITHMETIC = CDialect.arithmetic.lines()
 
 
 @cache

@@ -98,6 +98,9 @@ TOGETHER = [
 AROUND = [
     Mutant("cl: an array of the block too small", "softmax.cl", "float part[256]", "float part[255]"),
     Mutant("cu: an array of the block too large", "product.cu", "left_ring[4096]", "left_ring[8192]"),
+    Mutant("cl: a product of more than 32 bits", "softmax.cl", "const long t3 = i0 * m;", "const long t3 = i0 * m + (65536 * 65536 - 4294967296);"),
+    Mutant("cu: a sum of more than 32 bits", "softmax.cu", "= i0 * m;", "= i0 * m + (2147483647 + 1 - 2147483648);"),
+    Mutant("wgsl: a number of more than 32 bits", "softmax.wgsl", "= i0 * m;", "= i0 * m + (4294967296 - 4294967296);"),
     Mutant("glsl: an array's type", "softmax.comp", "shared float part[256]", "shared int part[256]"),
     Mutant("wgsl: an array of the block too small", "softmax.wgsl", "part: array<f32, 256>", "part: array<f32, 128>"),
     Mutant("metal: an array that no buffer has", "softmax.metal", "  const long n = size[0];", "  alignas(16) threadgroup float more[4];\n  const long n = size[0];"),

@@ -83,11 +83,15 @@ LITERALS = [
     Mutant("a heap array too small", "matmul", "tv_times(tv_times(174, 512)", "tv_times(tv_times(173, 512)"),
     Mutant("lanes shifted further", "softmax", "t31, m32x16, 1, 2, 3", "t31, m32x16, 2, 2, 3"),
     Mutant("another lane", "softmax", "t48 = t47[0]", "t48 = t47[1]"),
+    Mutant("a product of more than 32 bits", "softmax", "t1 = 1024 * j_t", "t1 = (65536 * 65536 - 4294966272) * j_t"),
+    Mutant("a sum of more than 32 bits", "softmax", "t1 = 1024 * j_t", "t1 = (2147483647 + 1 - 2147482624) * j_t"),
+    Mutant("a number of more than 64 bits", "softmax", "t1 = 1024 * j_t", "t1 = (18446744073709551616 - 18446744073709550592) * j_t"),
 ]
 INDICES = [
     Mutant("index variables exchanged", "embedding", "t9 = i0 * d", "t9 = d * d"),
     Mutant("another row", "softmax", "t122 = i0 * m", "t122 = (i0 + 1) * m"),
     Mutant("another column", "softmax", "x + t122 + 32 * i1_b + 16", "x + t122 + 32 * i1_b + 15"),
+    Mutant("a datum for an address", "softmax", "x + t122 + 32 * i1_b + 16", "x[t122 + 32 * i1_b + 16]"),
     Mutant("stored elsewhere", "softmax", "(t4_div + t122 + 32 * i1_b + 16) =", "(t4_div + t122 + 32 * i1_b) ="),
     Mutant("another stride", "softmax", "64 * k, t3)", "32 * k, t3)"),
     Mutant("another buffer", "softmax", "t49 = state[0]", "t49 = state2[0]"),

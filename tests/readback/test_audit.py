@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tang_verified.auditing import audit
+from tang_verified.compiler import compile
 from tang_verified.proofs.certificate import spell, text_digest
 from tests.proofs.samples import certificate, sources
 
@@ -43,6 +44,41 @@ def test_a_forged_text_and_digest(tmp_path: Path, old: str, new: str) -> None:
     assert report.exit_code == 1
     (finding,) = report.findings
     assert finding.rule == "read-back" and str(line) in re.findall(r"\d+", finding.message), finding
+
+
+def test_texts_of_several_kernels_that_no_certificate_names(tmp_path: Path) -> None:
+    """NAME.KERNEL.c bears the certificate's name as NAME.c does."""
+    made = compile(lambda x: (x + x, x.sum(axis=0)), x="n m", name="two")
+    saved = made.save(tmp_path)
+    assert len(saved) == 3 and audit(tmp_path).exit_code == 0
+    data = json.loads(saved[-1].read_text("utf-8"))
+    data["body"]["sources"] = {}
+    saved[-1].write_text(spell(data["body"], data["provers"]), "utf-8")
+    assert [f.verdict for f in audit(tmp_path).findings] == ["mismatch", "mismatch"]
+
+
+def test_another_word_on_rounding(tmp_path: Path) -> None:
+    forge(tmp_path, str)
+    path = tmp_path / "softmax.cert.json"
+    data = json.loads(path.read_text("utf-8"))
+    data["body"]["arithmetic"][0] = "C: every result is exact"
+    path.write_text(spell(data["body"], data["provers"]), "utf-8")
+    (finding,) = audit(path).findings
+    assert finding.obligation == "arithmetic" and audit(path).exit_code == 1
+
+
+def test_a_node_of_the_wrong_sort(tmp_path: Path) -> None:
+    """A finding, no traceback."""
+    forge(tmp_path, str)
+    path = tmp_path / "softmax.cert.json"
+    data = json.loads(path.read_text("utf-8"))
+    nodes = data["body"]["nodes"]
+    number = next(k for k, node in enumerate(nodes) if node[0] == "var")
+    for node in nodes:
+        if node[:2] == ["op", "sub"]:
+            node[2][1] = number
+    path.write_text(spell(data["body"], data["provers"]), "utf-8")
+    assert audit(path).exit_code in (1, 4)
 
 
 def test_a_language_without_a_reader(tmp_path: Path) -> None:

@@ -6,7 +6,12 @@ import re
 
 import pytest
 
+from tang_verified.backends.c.dialect import CDialect
+from tang_verified.backends.printer import print_kernel
 from tang_verified.proofs.readback import read_back
+from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Kernel, Loop
+from tang_verified.semantics.program import Def, Program, Size, Tensor
+from tang_verified.semantics.terms import Axis, Const, Read, Term, Var
 
 from . import sweep
 from .mutants import MUTANTS, Mutant
@@ -80,3 +85,28 @@ def test_deep_brackets_in_a_good_text() -> None:
 def test_an_unknown_dialect() -> None:
     with pytest.raises(ValueError, match="no reader"):
         read_back(kernel("softmax"), text("softmax"), "fortran")
+
+
+def copied_through(extent: Term) -> Kernel:
+    """y = x, by way of a buffer of that extent."""
+    x, y = (Tensor(name, "float32", (extent,)) for name in "xy")
+    p = Program("p", (Size("n"),), (x,), (Def(y, ("i",), Read("x", (Var("i"),), "real")),), ("y",))
+
+    def copy(source: str, target: str) -> Assign:
+        return Assign((Loop(Axis("i", extent), "seq"),), target, (Var("i"),), Read(source, (Var("i"),), "real"))
+
+    return Kernel("k", p, ("x",), ("y",), (Alloc(Buffer("t", "float32", (extent,), "global")), copy("x", "t"), copy("t", "y")))
+
+
+@pytest.mark.parametrize(("extent", "said"), [(Var("n"), "n"), (Const(100_000), "100000"), (Const(100), "")])
+def test_arrays_on_the_stack(extent: Term, said: str) -> None:
+    """Memory that there may be too little of is asked for, and tested; a small array of constant size needs no test."""
+    made = copied_through(extent)
+    whole = print_kernel(made, CDialect())
+    assert read_back(made, whole) is None
+    start, asked, rest = re.split(r"(  float \*restrict t = [^\n]*\n  if \(t\) \{\n)", whole)
+    assert asked
+    inside = rest.replace("  } else {\n    failed = 1;\n  }\n  free(t);\n", "")
+    count = said or "100"
+    found = read_back(made, f"{start}  float t[{count}] __attribute__((aligned(64)));\n{inside}")
+    assert (found is None) is (said == ""), found

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import tang_verified as tv
+from tang_verified.calling import Signature
 from tang_verified.proofs.check import certify
+from tang_verified.proofs.effects import kernel_effect, step_effect
 from tang_verified.proofs.ledger import Refused
 from tang_verified.proofs.steps import Step
 from tang_verified.semantics.evaluate import evaluate
@@ -18,6 +20,7 @@ from tang_verified.semantics.program import Def, Program, Size, Tensor
 from tang_verified.semantics.terms import (
     ADD,
     INT_ADD,
+    MAX,
     NEG_INF,
     ONE,
     POS_INF,
@@ -230,3 +233,121 @@ def test_output_that_shares_memory() -> None:
     fixed.flags.writeable = False
     with pytest.raises(tv.CompileError, match="read-only"):
         double(memory[:8], out=fixed)
+
+
+def test_arrays_named_twice() -> None:
+    """The text has a parameter for each array once, the call gave one for each name."""
+    value = op("add", read("x", I), Const(Fraction(1)))
+    p = program(value)
+    k = whole(p, value)
+    certify(p, (), (k,))
+    for twice in (replace(k, reads=("x", "x")), replace(k, outputs=("y", "y"))):
+        with pytest.raises(IllFormed, match="each array once"):
+            certify(p, (), (twice,))
+
+
+def test_sum_of_indices_that_overflows() -> None:
+    """Σ 2^61 over n: every fold was taken for an element of an array, which has its own width."""
+    total = Fold(INT_ADD, (Axis("j", N),), TRUE, (op("add", J, Const(2**61)),))
+    p = program(op("real", total))
+    refused(p, whole(p, op("real", total)), "width/int64")
+
+
+def test_sums_that_overflow_in_a_buffer() -> None:
+    """What a buffer holds counts as what was computed into it."""
+    value = op("real", op("floordiv", op("mul", N, Const(2**61)), Const(2**61)))
+    p = program(value)
+    body = (
+        Alloc(Buffer("b", "int64", (), "thread")), Assign((), "b", (), op("mul", N, Const(2**30))),
+        Assign((Loop(Axis("i", N), "seq"),), "y", (I,), op("real", op("floordiv", op("mul", read("b", sort="int"), Const(2**31)), Const(2**61)))),
+    )  # fmt: skip
+    refused(p, kernel(p, *body), "width/int64")
+
+
+def test_sums_of_indices_that_fit() -> None:
+    """The sound twins: Σ j, how many elements are positive, the largest index of such."""
+    positive = op("lt", REAL_ZERO, read("x", J))
+    count = Fold(INT_ADD, (Axis("j", N),), TRUE, (op("select", positive, ONE, ZERO),))
+    for total in (Fold(INT_ADD, (Axis("j", N),), TRUE, (J,)), count):
+        p = program(op("real", total))
+        certify(p, (), (whole(p, op("real", total)),))
+
+
+def test_registers_count_together() -> None:
+    """Each was within the limit, all of them were not."""
+    value = op("add", read("x", I), read("x", I))
+    p = replace(program(value), sizes=())
+    x, y = (Tensor(name, "float32", (Const(4096),)) for name in "xy")
+    p = replace(p, inputs=(x,), defs=(replace(p.defs[0], tensor=y),))
+
+    def copies(count: int) -> Kernel:
+        names = [f"b{k}" for k in range(count)]
+        loops = (Loop(Axis("r", Const(4096)), "seq"),)
+        body = [Alloc(Buffer(name, "float32", (Const(4096),), "register")) for name in names]
+        fill = [Assign(loops, name, (Var("r"),), read("x", Var("r"))) for name in names]
+        return kernel(p, *body, *fill, Assign((Loop(Axis("i", Const(4096)), "seq"),), "y", (I,), op("add", read("b0", I), read("b1", I))))
+
+    certify(p, (), (copies(4),))
+    refused(p, copies(5), "capacity/register")
+
+
+def test_fields_that_a_rule_does_not_use() -> None:
+    """A certificate could say anything there."""
+    value = op("neg", read("x", I))
+    p = program(value)
+    more = replace(p, defs=(Def(Tensor("z", "float32", (N,)), ("i",), read("x", I)), *p.defs))
+    drop = Step("drop", "z", (), None, None)
+    certify(more, (drop,), (whole(p, value),))
+    for step in (replace(drop, path=(0,)), replace(drop, before=REAL_ZERO), replace(drop, after=REAL_ZERO)):
+        with pytest.raises(IllFormed, match="takes no path"):
+            certify(more, (step,), (whole(p, value),))
+
+
+@pytest.mark.parametrize(
+    ("monoid", "kind", "effect"),
+    [(ADD, "seq", "exact"), (ADD, "lane", "reassociates"), (ADD, "unroll", "reassociates"), (MAX, "lane", "exact")],
+)
+def test_effect_of_a_fold_over_lanes(monoid: Monoid, kind: str, effect: str) -> None:
+    """No lemma is needed where kernel and program have the same fold; a printer still keeps a state for each lane."""
+    fold = Fold(monoid, (Axis("u", Const(64)),), TRUE, (read("x", Var("u")),))
+    y, x = Tensor("y", "float32", (N,)), Tensor("x", "float32", (Const(64),))
+    p = Program("p", (Size("n"),), (x,), (Def(y, ("i",), fold),), ("y",))
+    k = kernel(p, Assign((Loop(Axis("i", N), "seq"),), "y", (I,), fold, TRUE, (("u", kind),)))  # type: ignore[arg-type]
+    assert kernel_effect(k, certify(p, (), (k,)).obligations) == effect
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "made", "effect"),
+    [
+        ("float16", "float32", "copy", "range"),  # x, a float32, was rounded to a float16
+        ("float32", "float32", "sum", "exact"),
+        ("float32", "float64", "sum", "range"),  # computed in float32, then in float64
+        ("float16", "float16", "sum", "range"),  # a float16 is computed in float32, and rounded when it is stored
+        ("float32", "float32", "copy", "exact"),
+    ],
+)
+def test_effect_of_a_definition_written_in(first: str, second: str, made: str, effect: str) -> None:
+    value = read("x", I) if made == "copy" else op("add", read("x", I), read("x", I))
+    given = first if made == "sum" else "float32"
+    x, t, y = (Tensor(name, dtype, (N,)) for name, dtype in (("x", given), ("t", first), ("y", second)))  # type: ignore[arg-type]
+    p = Program("p", (Size("n"),), (x,), (Def(t, ("i",), value), Def(y, ("i",), op("neg", read("t", I)))), ("y",))
+    assert step_effect(Step("substitute", "y", (0,), read("t", I), value), p) == effect
+
+
+def test_extents_that_are_terms() -> None:
+    """x has 2 n elements: only numbers and names were compared with the arrays."""
+    y, z = Tensor("y", "float32", (N,)), Tensor("z", "float32", (N,))
+    x = Tensor("x", "float32", (op("mul", Const(2), N),))
+    signature = Signature("p", Program("p", (Size("n"),), (x, z), (Def(y, ("i",), read("z", I)),), ("y",)), {}, 64)
+    assert signature.sizes({"x": np.zeros(10), "z": np.zeros(5)}) == {"n": 5}
+    with pytest.raises(tv.CompileError, match="x has shape"):
+        signature.sizes({"x": np.zeros(1), "z": np.zeros(5)})
+
+
+@pytest.mark.parametrize("name", ["linux", "M_PI", "tv_times", "half_to_float", "f32x16", "exp_f32x16", "NAN"])
+def test_names_of_the_language(name: str) -> None:
+    """Each names something else in the text: the printer has to choose another."""
+    scope: dict[str, object] = {}
+    exec(f"def f({name}):\n    return {name} + 1.0", scope)
+    x = np.zeros(3, "float32")
+    assert np.array_equal(tv.compile(scope["f"], **{name: "n"})(x), x + 1)  # type: ignore[arg-type]
