@@ -89,8 +89,19 @@ def _sources(program: Program, forms: dict[str, Term], kept: set[str], name: str
 
 
 def _endless(term: Term) -> bool:
-    """Whether a fold in the term is long, or may be."""
-    return any(not isinstance(axis.extent, Const) or _long(axis.extent) for fold in _folds(term) for axis in fold.axes)
+    """Whether a fold in the term takes many steps, those of folds in it counted, or may."""
+    return _steps(term) > LIMIT
+
+
+def _steps(term: Term) -> int:
+    """The steps of the longest fold in a term; an extent that is not known counts as long."""
+    inner = max((_steps(part) for part in children(term)), default=0)
+    if not isinstance(term, Fold):
+        return inner
+    count = 1
+    for axis in term.axes:
+        count *= int(axis.extent.value) if isinstance(axis.extent, Const) else LIMIT + 1
+    return count * max(1, inner)
 
 
 def _symbolic(d: Def) -> int:
@@ -226,7 +237,8 @@ def recomputes(d: Def, form: Term, consumer: Def, use: Use) -> bool:
         return any(node.name in EXPENSIVE for node in _operations(form))
     inner = [axis.extent for fold in folds if free_vars(fold) & moving for axis in fold.axes]
     wide = [extent for extent in consumer.tensor.shape if extent != Const(1)]
-    if (len(left_out) > 1 or len(left_out) == len(wide)) and any(not isinstance(extent, Const) for extent in inner):
+    moved = [fold for fold in folds if free_vars(fold) & moving]
+    if (len(left_out) > 1 or len(left_out) == len(wide)) and any(_endless(fold) for fold in moved):
         return True
     return any(_long(extent) for extent in (*left_out, *inner))
 
