@@ -409,13 +409,25 @@ class Compare:
             if variable not in here.loops and self.truth(has_value, facts) is not True:
                 return False
         wide = has_lane(read)
-        lanes = self.nodes.true
+        lanes, asked = self.nodes.true, []
         for condition, truth in w.path:
             if not wide and has_lane(condition):  # some lane reads it
                 lanes = self.nodes.make("and", lanes, condition if truth else self.nodes.negation(condition))
+                asked.append((condition, truth))
             elif self.truth(condition, facts) is not truth:
                 return False
-        return lanes is self.nodes.true or facts.decide(self.nodes.make("any", lanes)) is True
+        if not asked or facts.decide(self.nodes.make("any", lanes)) is True:
+            return True
+        return any(c.tag == "any" and known and self.follow(facts, c, asked) for c, known in facts.known.items())
+
+    def follow(self, facts: Facts, some: Node, asked: list[tuple[Node, bool]]) -> bool:
+        """Whether on a lane where what some lane has holds, so do those conditions. Of lanes nothing else is known."""
+        (mask,) = parts_of(some.args)
+        here = facts.without_lanes().assume(mask)
+        for part in children(mask) if mask.tag == "and" else ():
+            here = here.assume(self.nodes.make("any", part)) if here is not None else None
+        here = None if here is None else self.settled(here)
+        return here is not None and all(self.truth(condition, here) is truth for condition, truth in asked)
 
 
 def inside(node: Node, tag: str) -> list[Node]:

@@ -33,6 +33,9 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     # the constant false in an array of truths was read as an integer
     "nothing is greater than itself": (lambda p: p > p, {"p": tv.spec("n 12", "int32")}),
     # that some lane has a mask was asked about in the midst of that question, without an end
+    "what the lanes of a masked tail have in common": (
+        tv.grad(lambda x, w: (x.max(axis=-1) * w).sum()), {"x": "n d>=1", "w": "n"},
+    ),
     "masks that hold on some lane": (lambda a, c: ~((a != 1) ^ c), {"a": "", "c": tv.spec("2 n m", "bool")}),
 }  # fmt: skip
 
