@@ -69,9 +69,14 @@ def targets() -> tuple[Target, ...]:
     return tuple(dict.fromkeys(backend(name).target() for name in TAKEN))
 
 
+def number_in_turn(number: int, name: str) -> bool:
+    """The same for the number of a program in some list."""
+    return bool(backend(name).target() == targets()[number % len(targets())])
+
+
 def in_turn(case: Case, name: str) -> bool:
     """Whether it is this backend's turn to take a program that not all take: one target a program, one after the other."""
-    return bool(backend(name).target() == targets()[CASES.index(case) % len(targets())])
+    return number_in_turn(CASES.index(case), name)
 
 
 @cache

@@ -16,7 +16,7 @@ from tang_verified.passes.schedule.target import Target
 from tang_verified.proofs.check import Certified
 from tang_verified.semantics.terms import Const
 from tang_verified.tracing.tracer import trace
-from tests.conformance.backends import TAKEN, backend, need
+from tests.conformance.backends import TAKEN, backend, need, number_in_turn
 from tests.conformance.programs import UNIT, error
 from tests.schedule import several
 
@@ -53,8 +53,14 @@ def inputs(kernel: CompiledKernel, sizes: dict[str, int]) -> list[Array]:
     return made
 
 
-@pytest.mark.parametrize("name", TAKEN)
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+ALL = [  # one on all backends, each other on one target in turn
+    pytest.param(fn, name, id=f"{fn.__name__}-{name}",
+                 marks=() if fn is several.attention or number_in_turn(number, name) else pytest.mark.everything)
+    for number, fn in enumerate(PROGRAMS) for name in TAKEN
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fn", "name"), ALL)
 def test_agrees_with_numpy(fn: Callable[..., Any], name: str) -> None:
     if (fn, name) == (several.two_values, "opencl"):
         pytest.skip("PoCL 3.0 is wrong here unless it is told not to optimise; the shims run the same certified kernel right")
