@@ -117,3 +117,26 @@ def test_like_pytorch(example: str) -> None:
     known = [t.grad.numpy() for t in tensors if t.requires_grad]
     for got, theirs in zip(differentiated(example)(*given), known, strict=True):
         np.testing.assert_allclose(got, theirs, rtol=1e-10, atol=1e-12)
+
+
+# -- JAX's: the examples run on its arrays as they stand ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e != BLOCK])
+def test_like_jax(example: str) -> None:
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    given = arrays(example, (3, 5, 7, 2, 4))
+    floats = [n for n, a in enumerate(given[:-1]) if a.dtype == np.float64]
+
+    def of_floats(*moving: Any) -> Any:
+        own = [jax.numpy.asarray(a) for a in given[:-1]]
+        for n, value in zip(floats, moving, strict=True):
+            own[n] = value
+        return function(example)(*own)
+
+    result, pull = jax.vjp(of_floats, *(jax.numpy.asarray(given[n]) for n in floats))
+    if not np.isfinite(np.asarray(result)).all():
+        pytest.skip("a row sees no key")
+    for got, theirs in zip(differentiated(example)(*given), pull(jax.numpy.asarray(given[-1])), strict=True):
+        np.testing.assert_allclose(got, np.asarray(theirs), rtol=1e-9, atol=1e-11)
