@@ -173,7 +173,7 @@ class Equality:
             self.ledger.record(f"{name}/same", "structure", show(b))
             return
         self._keep_slopes(name, "pointwise", a, b)
-        encoder, facts = self.problem(scope, (a, b))
+        encoder, facts = self.problem(scope, (a, b), sums=True)
         x, y = encoder.encode(a), encoder.encode(b)
         claim = same(x, y) if sort_of(a) == "real" else x == y
         self.ledger.valid(f"{name}/pointwise", encoder, facts, claim, f"{show(a)}  =  {show(b)}", (a, b))
@@ -210,8 +210,8 @@ class Equality:
         if not self._attempt(self.reindex, name, a, b, scope):
             self.reindex(name, b, a, scope)
 
-    def problem(self, scope: Scope, terms: Sequence[Term]) -> tuple[Encoder, list[object]]:
-        """An encoder, and the scope's facts in it together with bounds of the max and min folds that occur."""
+    def problem(self, scope: Scope, terms: Sequence[Term], sums: bool = False) -> tuple[Encoder, list[object]]:
+        """An encoder, and the scope's facts in it together with bounds of the max and min folds (and `sums`) that occur."""
         if self.slopes:  # what x = 1 implies is no fact of the slope at 1
             scope = Scope(tuple(fact for fact in scope.facts if is_open(fact)), scope.points)
         encoder = Encoder(known=lambda fold: self.monoids.kind(fold, scope), never=self.ledger.never)
@@ -219,7 +219,7 @@ class Equality:
         sources = tuple(terms) if self.ledger.finding else (*terms, *scope.facts)  # while a kind is found out: no further
         folds = list({alpha(f): f for t in sources for f in outer_folds(t)}.values())
         for fold in folds if not self.ledger.finding else ():
-            facts += self._bounds(encoder, fold, scope)
+            facts += self._bounds(encoder, fold, scope, sums)
         for a in folds:
             facts += [self._below(encoder, a, b) for b in folds if a is not b and self._within(a, b, scope)]
         return encoder, facts
@@ -247,10 +247,10 @@ class Equality:
         low, high = (part, whole) if a.monoid == MAX else (whole, part)
         return any_of(whole.nan, less(low, high, strict=False))
 
-    def _bounds(self, encoder: Encoder, fold: Fold, scope: Scope) -> list[object]:
+    def _bounds(self, encoder: Encoder, fold: Fold, scope: Scope, sums: bool) -> list[object]:
         """max_{x∈D} f(x) >= f(p) for each point p in D (unless it is nan), and likewise for min; and for a sum whose elements
         are shown to be neither nan nor negative, each is at most the sum."""
-        adds = fold.monoid == ADD and any(len(point) == len(fold.axes) for point in scope.points)
+        adds = sums and fold.monoid == ADD and _of_exponentials(fold) and any(len(p) == len(fold.axes) for p in scope.points)
         if fold.monoid not in (MAX, MIN) and not (adds and self._counts(fold, scope)):
             return []
         out: list[object] = []
@@ -438,6 +438,14 @@ class Equality:
         """Facts that isl can use; the fold's own domain is affine by construction, and must all be there."""
         own = set(domain_facts(b.axes, b.guard))
         return [fact for fact in facts if fact in own or is_affine(fact)]
+
+
+def _of_exponentials(fold: Fold) -> bool:
+    """Whether a sum's elements are exponentials, or 0: of these it is worth knowing that each is at most the sum."""
+    body = fold.body[0]
+    while isinstance(body, Op) and body.name == "select":
+        body = body.args[1]
+    return isinstance(body, Op) and body.name == "exp"
 
 
 def splits(a: Term, b: Fold) -> list[tuple[Term, Term | None]]:
