@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What lies in this folder is marked."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("conformance")
 
 
 @pytest.fixture(autouse=True)
