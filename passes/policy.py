@@ -265,7 +265,8 @@ def _twice(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator
         name = d.tensor.name
         readers = [c.tensor.name for c in program.defs if any(r.tensor == name for r in reads(c.value))]
         sinks[name] = frozenset().union(*({c} if c in kept else sinks[c] for c in readers))
-        if name not in kept and len(sinks[name]) > 1 and any(heavy(fold) for fold in _folds(forms[name])):
+        costs = (fold for fold in _folds(forms[name]) if heavy(fold) and not _of_rows(fold))
+        if name not in kept and len(sinks[name]) > 1 and any(True for _ in costs):
             if not in_one_pass(inlined, sinks[name]):
                 yield name
 
@@ -303,6 +304,16 @@ def _places(
 def _anonymous(index: Term, axes: frozenset[str]) -> Term:
     """The index with every size and bound axis called the same."""
     return canonical(substitute(index, {name: Var(".") for name in free_vars(index) if name not in axes}))
+
+
+def _of_rows(fold: Fold) -> bool:
+    """A product of rows with rows, Σ_d q[i, d]·k[j, d], over an extent that is not known: as many elements as pairs of rows,
+    so that storing them moves more than computing them again does; of an extent that is known, `heavy` says which."""
+    if len(fold.axes) != 1 or isinstance(fold.axes[0].extent, Const):
+        return False
+    axis, over = Var(fold.axes[0].name), [r for r in reads(fold.body[0]) if fold.axes[0].name in free_vars(r)]
+    last = all(r.index[-1] == axis and not any(axis.name in free_vars(i) for i in r.index[:-1]) for r in over)
+    return len(over) > 1 and last
 
 
 def heavy(fold: Fold) -> bool:
