@@ -21,4 +21,4 @@ def words(x: Any) -> Any:
 @pytest.mark.parametrize("backend", REGISTRY)
 def test_results_named_like_words(backend: str) -> None:
     kernel = tv.compile(words, x="n", backend=backend)  # every text is read back
-    assert kernel.program.outputs == ("out", "kernel", "group", "local") == tuple(kernel.sources)
+    assert kernel.program.outputs == ("out", "kernel", "group", "local")
