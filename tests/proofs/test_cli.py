@@ -122,7 +122,7 @@ def test_assumptions(folder: Path) -> None:
     assert "exp/positive: exp(x) > 0   [real analysis" in text
     outside = text.split("outside the proofs\n")[1]
     assert f"  {next(line for line in ARITHMETIC if 'exp:' in line)}" in text.split("conventions\n")[0]
-    for word in ("printer", "compiler", "OpenMP", "check_finite=True", "x / 0", "integer data", "rounding"):
+    for word in ("plan", "compiler", "OpenMP", "check_finite=True", "x / 0", "integer data", "rounding"):
         assert word in outside
     assert "real inputs are finite" in text and "1 <= m <= 2147483647" in text and "z3-solver" in text
 
