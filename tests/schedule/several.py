@@ -119,6 +119,6 @@ def in_between(x: tv.spec("n m>=1"), a: tv.spec("n n")):
 TOGETHER = (
     attention, attention_of_any_width, causal, two_values, gradients_of_keys, gradients_of_narrow_values, causal_gradients,
     statistics, softmax_and_log_sum, norm_and_statistics, sum_and_largest,
-    two_of_a_product, maps,
+    two_of_a_product, maps, one_of_the_other,
 )  # fmt: skip
-APART = (projections, one_of_the_other, rows_and_columns, other_extents)
+APART = (projections, rows_and_columns, other_extents)
