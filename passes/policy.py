@@ -12,7 +12,7 @@ By structure and cost alone. A definition P that C reads at index e is written i
                  (contraction -> pointwise -> contraction with short or symbolic extents stays one definition)
     statistic    as before, and e leaves out all of C's axes, or two: no tile of C shares what it computes of P (a row's
                  maximum, read in a sum over rows). Then P is kept when it has a fold that varies with j and is not short
-    written twice    P is read more than once, and written out it has more than 300 terms: a = a + 1.5·a·x, repeated, would
+    written twice    P is read more than once, and written out it has more than 600 terms: a = a + 1.5·a·x, repeated, would
                  double with each step
     computed twice   P is matmul-like (a sum of products of different reads, over a symbolic extent or more than 128),
                  and two kept definitions would each contain it, or one of them at two different indices; not where one
@@ -48,7 +48,8 @@ from tang_verified.semantics.terms import (
 )  # fmt: skip
 
 LIMIT = 128
-TERMS = 300  # of a definition that may be written out more than once
+MANY = 512  # steps of a fold and those in it, above which each is taken once
+TERMS = 600  # of a definition that may be written out more than once
 # What costs as much as a dozen products.
 EXPENSIVE = frozenset("exp expm1 log log1p pow sin cos tan tanh sinh cosh asin acos atan erf".split())
 
@@ -100,7 +101,7 @@ def _steps(term: Term) -> int:
         return inner
     count = 1
     for axis in term.axes:
-        count *= int(axis.extent.value) if isinstance(axis.extent, Const) else LIMIT + 1
+        count *= int(axis.extent.value) if isinstance(axis.extent, Const) else MANY + 1
     return count * max(1, inner)
 
 
@@ -238,7 +239,8 @@ def recomputes(d: Def, form: Term, consumer: Def, use: Use) -> bool:
     inner = [axis.extent for fold in folds if free_vars(fold) & moving for axis in fold.axes]
     wide = [extent for extent in consumer.tensor.shape if extent != Const(1)]
     moved = [fold for fold in folds if free_vars(fold) & moving]
-    if (len(left_out) > 1 or len(left_out) == len(wide)) and any(_endless(fold) for fold in moved):
+    many = not _symbolic(d) and any(_steps(fold) > MANY for fold in moved)
+    if (len(left_out) > 1 or len(left_out) == len(wide)) and (many or any(not isinstance(extent, Const) for extent in inner)):
         return True
     return any(_long(extent) for extent in (*left_out, *inner))
 
@@ -320,7 +322,7 @@ def heavy(fold: Fold) -> bool:
     """A sum of products of different reads over many elements."""
     count = 1
     for axis in fold.axes:
-        count *= int(axis.extent.value) if isinstance(axis.extent, Const) else LIMIT + 1
+        count *= int(axis.extent.value) if isinstance(axis.extent, Const) else MANY + 1
     products = (node for node in _operations(fold.body[0]) if node.name == "mul" and node.args[0] != node.args[1])
     return fold.monoid == ADD and count > LIMIT and any(all(reads(a) for a in node.args) for node in products)
 
