@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tang_verified.passes.fuse import drop_unused, inline
+from tang_verified.passes.fuse import drop_unused
 from tang_verified.passes.gradient import fresh, remember, write_out
 from tang_verified.passes.log_sum import centre, log_sum, logarithm
 from tang_verified.passes.policy import materialised, repeated, statistics, written_twice
@@ -19,7 +19,7 @@ from tang_verified.passes.recall import recall, remains
 from tang_verified.passes.rename import rename
 from tang_verified.passes.rule import Derivation
 from tang_verified.passes.scratch import Scratch
-from tang_verified.passes.simplify import Simplifier
+from tang_verified.passes.simplify import Simplifier, written_in
 from tang_verified.passes.tuple import pair
 from tang_verified.proofs.steps import Step
 from tang_verified.semantics.program import Def, Program, Tensor
@@ -35,13 +35,6 @@ class Derived:
     notes: tuple[str, ...]
 
 
-def _normal(derivation: Derivation, simplifier: Simplifier, name: str, kept: frozenset[str]) -> None:
-    inline(derivation, name, kept)
-    rename(derivation, name)
-    simplifier.simplify(name)
-    rename(derivation, name)
-
-
 def _with_statistics(
     derivation: Derivation, simplifier: Simplifier, name: str, kept: frozenset[str], own: frozenset[str]
 ) -> bool:  # fmt: skip
@@ -51,7 +44,7 @@ def _with_statistics(
     if not written:
         return False
     before, count = derivation.program, len(derivation.steps)
-    _normal(derivation, simplifier, name, kept - own - written)
+    written_in(simplifier, name, kept - own - written)
     Simplifier(derivation, (log_sum,)).simplify(name)
     logarithms = [d.tensor.name for d in before.defs if _is_logarithm(d)]
     recall(derivation, name, [*logarithms, *(d.tensor.name for d in before.defs if d.tensor.name in written)])
@@ -99,7 +92,7 @@ def derive(program: Program, plain: Callable[[str], bool] = lambda name: False) 
         name = d.tensor.name
         own = again.get(name, frozenset())
         if not _with_statistics(derivation, simplifier, name, kept, own):
-            _normal(derivation, simplifier, name, kept - own)
+            written_in(simplifier, name, kept - own)
         if plain(name):
             pair(derivation, name)
         if name in kept and any(name in mentions(x.value) for x in program.defs):  # those that read it may then rely on it

@@ -16,6 +16,7 @@ from tang_verified.semantics.terms import (
     Read,
     Term,
     alpha,
+    bound_names,
     children,
     free_vars,
     mentions,
@@ -39,7 +40,7 @@ def inline(derivation: Derivation, tensor: str, kept: frozenset[str]) -> None:
 def _write_in(derivation: Derivation, tensor: str, path: tuple[int, ...], read: Read) -> None:
     source = derivation.program.definition(read.tensor)
     d = derivation.program.definition(tensor)
-    taken = {size.name for size in derivation.program.sizes} | set(d.axes) | _bound(d.value)
+    taken = {size.name for size in derivation.program.sizes} | set(d.axes) | bound_names(d.value)
     value = apart(source.value, taken | set(source.axes))
     after = canonical(substitute(value, dict(zip(source.axes, read.index, strict=True))))
     derivation.rewrite("substitute", tensor, path, after, f"inline {read.tensor}")
@@ -68,15 +69,10 @@ def _places(term: Term, defined: set[str]) -> list[tuple[int, ...]]:
     return out
 
 
-def _bound(term: Term) -> set[str]:
-    own = {axis.name for axis in term.axes} if isinstance(term, Fold) else set()
-    return own.union(*(_bound(part) for part in children(term)))
-
-
 def apart(term: Term, taken: set[str]) -> Term:
     """The term with bound axes that are not in `taken`; equal folds stay equal."""
     given: dict[Term, tuple[str, ...]] = {}
-    taken = taken | set(free_vars(term)) | _bound(term)
+    taken = taken | set(free_vars(term)) | bound_names(term)
 
     def fresh(stem: str) -> str:
         base, number = stem.rstrip("0123456789"), 0

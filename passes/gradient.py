@@ -12,14 +12,13 @@ that is a maximum or minimum. Tangents are written out alike, from what they rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tang_verified.passes.fuse import inline
 from tang_verified.passes.policy import materialised
 from tang_verified.passes.recall import matched, recall
-from tang_verified.passes.rename import rename, tidy
+from tang_verified.passes.rename import tidy
 from tang_verified.passes.rule import Derivation, Note
-from tang_verified.passes.simplify import Simplifier
+from tang_verified.passes.simplify import Simplifier, written_in
 from tang_verified.passes.solve import solved
 from tang_verified.proofs.equality import Equality
 from tang_verified.proofs.gradient import Invariance, consumers, held, leaves, live, names_at, primed, shares
@@ -32,7 +31,6 @@ from tang_verified.semantics.terms import (
     MIN,
     REAL_ZERO,
     Axis,
-    Derivative,
     Fold,
     Gradient,
     IllFormed,
@@ -41,6 +39,7 @@ from tang_verified.semantics.terms import (
     Tangent,
     Term,
     Var,
+    bound_names,
     children,
     free_vars,
     mentions,
@@ -60,8 +59,8 @@ def write_out(derivation: Derivation) -> None:
     while (first := next((d for d in derivation.program.defs if isinstance(d.value, (Gradient, Tangent))), None)) is not None:
         if isinstance(first.value, Gradient):
             Reverse(derivation, first.value.outputs, first.tensor.name).run()
-        else:
-            forward(derivation, first)
+        elif isinstance(first.value, Tangent):
+            forward(derivation, first, first.value)
         if isinstance(derivation.program.definition(first.tensor.name).value, (Gradient, Tangent)):
             return  # the checker refused: certification will say so
 
@@ -70,6 +69,18 @@ def remember(derivation: Derivation, name: str) -> None:
     """Let what reads a definition rely on what it never is."""
     value = derivation.value(name)
     derivation.take(Step("finite", name, (), value, value, "finite"))
+
+
+def between(program: Program, sources: Iterable[str], outputs: Iterable[str]) -> list[str]:
+    """The real definitions on paths from the sources to the outputs, in order, the outputs among them."""
+    alive, reached = live(program, frozenset(outputs)), set(sources)
+    out = []
+    for d in program.defs:
+        name = d.tensor.name
+        if name in alive and SORTS[d.tensor.dtype] == "real" and mentions(d.value) & reached:
+            reached.add(name)
+            out.append(name)
+    return out
 
 
 # -- reverse mode ---------------------------------------------------------------------------------------------------
@@ -89,12 +100,12 @@ class Reverse:
     def run(self) -> None:
         asked = [d.value for d in self.program.defs if isinstance(d.value, Gradient)]
         sources = [value.source for value in asked if value.outputs == self.outputs]
-        open_folds(self.derivation, self._between(sources), self.first)
-        between = self._between(sources)
-        for name in between:
+        open_folds(self.derivation, self._between(sources))
+        inner = self._between(sources)
+        for name in inner:
             if name not in sources and self._extreme(name):
                 self._try_invariance(name)
-        needed = [name for name in between if name not in self.invariants]
+        needed = [name for name in inner if name not in self.invariants]
         made = []
         for name in reversed(needed):
             if name not in sources:
@@ -104,19 +115,10 @@ class Reverse:
         targets = [d.tensor.name for d in pending if d.value.outputs == self.outputs]  # type: ignore[union-attr]
         if all(self._write(name) for name in (*sources, *reversed(made))):  # from x to y
             for name in targets:
-                recall(self.derivation, name, between)
+                recall(self.derivation, name, inner)
 
     def _between(self, sources: Sequence[str]) -> list[str]:
-        """The real definitions on paths from the sources to the outputs, in order, the outputs among them."""
-        alive = live(self.program, frozenset(y for y, _ in self.outputs))
-        reached = set(sources)
-        out = []
-        for d in self.program.defs:
-            name = d.tensor.name
-            if name in alive and SORTS[d.tensor.dtype] == "real" and (mentions(d.value) & reached):
-                reached.add(name)
-                out.append(name)
-        return out
+        return between(self.program, sources, [y for y, _ in self.outputs])
 
     def _define(self, name: str) -> None:
         tensor = self.program.tensor(name)
@@ -156,7 +158,7 @@ class Reverse:
         return isinstance(value, Fold) and value.monoid in (MAX, MIN)
 
     def _try_invariance(self, name: str) -> None:
-        """Try it on a definition made for the purpose, so that what is refused leaves nothing behind."""
+        """Remember the nearest ends for which the checker shows it, if any; what is refused leaves nothing behind."""
         for ends in self._ends(name):
             witness = tuple((g, tuple(self._changed(name, g, ends))) for g in ends)
             if self._shows(name, witness):
@@ -204,11 +206,10 @@ class Reverse:
         other = primed(name)
         there = replace_reads(value, name, lambda index: Read(other, index, "real"))
         for fold in leaves(there, other):
-            at = [read.index for read in reads(fold) if read.tensor == other]
-            if at:
-                here = replace_reads(fold, other, lambda index: Read(name, index, "real"))
-                difference = Op("sub", (Read(name, at[0], "real"), Read(other, at[0], "real")))
-                yield Op("mul", (here, Op("exp", (difference,))))
+            at = next(read.index for read in reads(fold) if read.tensor == other)
+            here = replace_reads(fold, other, lambda index: Read(name, index, "real"))
+            difference = Op("sub", (Read(name, at, "real"), Read(other, at, "real")))
+            yield Op("mul", (here, Op("exp", (difference,))))
 
 
 def _note(name: str, problem: Exception) -> Note:
@@ -228,7 +229,7 @@ def total(parts: Sequence[Term]) -> Term:
 def fresh(program: Program, stem: str) -> str:
     """A name that the program does not use."""
     taken = {s.name for s in program.sizes} | {t.name for t in program.inputs} | {d.tensor.name for d in program.defs}
-    taken |= {axis for d in program.defs for axis in (*d.axes, *_bound(d.value))}
+    taken |= {axis for d in program.defs for axis in (*d.axes, *bound_names(d.value))}
     name, number = stem[:56], 0
     while name in taken:
         number += 1
@@ -236,15 +237,10 @@ def fresh(program: Program, stem: str) -> str:
     return name
 
 
-def _bound(term: Term) -> set[str]:
-    own = {axis.name for axis in term.axes} if isinstance(term, Fold) else set()
-    return own.union(*(_bound(part) for part in children(term)))
-
-
 # -- opening --------------------------------------------------------------------------------------------------------
 
 
-def open_folds(derivation: Derivation, names: Sequence[str], first: str) -> None:
+def open_folds(derivation: Derivation, names: Sequence[str]) -> None:
     """Simplify the definitions named, one by one, then make each fold in them a definition of its own."""
     kept = materialised(derivation.program) | held(derivation.program)
     program = derivation.program
@@ -254,10 +250,7 @@ def open_folds(derivation: Derivation, names: Sequence[str], first: str) -> None
     needed = live(derivation.program, frozenset(names))
     for name in order:
         if name in needed and not isinstance(derivation.program.definition(name).value, (Gradient, Tangent)):
-            inline(derivation, name, kept)
-            rename(derivation, name)
-            simplifier.simplify(name)
-            rename(derivation, name)
+            written_in(simplifier, name, kept)
     for name in names:
         if name in kept:
             _open(derivation, name)
@@ -326,24 +319,13 @@ def _dtype(program: Program, d: Def, fold: Fold) -> DType:
 # -- forward mode ---------------------------------------------------------------------------------------------------
 
 
-def forward(derivation: Derivation, first: Def) -> None:
-    """Define the tangents of all that the output is computed from, the last first, and write each out."""
-    wanted: Derivative = first.value  # type: ignore[assignment]
-    if not isinstance(wanted, Tangent):
-        return
-    moving = dict(wanted.along)
-    program = derivation.program
-    alive = live(program, frozenset({wanted.tensor}))
-    reached = set(moving)
-    between = []
-    for d in program.defs:
-        if d.tensor.name in alive and SORTS[d.tensor.dtype] == "real" and mentions(d.value) & reached:
-            reached.add(d.tensor.name)
-            between.append(d)
-    tangents: dict[str, str] = dict(moving)
-    for d in between:
-        if d.tensor.name == wanted.tensor:
+def forward(derivation: Derivation, first: Def, wanted: Tangent) -> None:
+    """Define the tangents of all that the output is computed from, in order, and write each out, the last first."""
+    tangents = dict(wanted.along)
+    for name in between(derivation.program, tangents, [wanted.tensor]):
+        if name == wanted.tensor:
             continue
+        d = derivation.program.definition(name)
         value = Tangent(d.tensor.name, wanted.along)
         existing = next((x.tensor.name for x in derivation.program.defs if x.value == value), None)
         if existing is None:

@@ -69,9 +69,10 @@ def materialised(program: Program) -> frozenset[str]:
         kept = set(decided)  # the rest is judged anew: with more kept, less is recomputed
         forms = _forms(program, kept, decide=True)
         more = next(_twice(program, forms, kept), None) or next(_shifted(program, forms, kept), None)
-        if more is None or _sources(program, forms, kept, more) <= decided:
+        added = frozenset() if more is None else _sources(program, forms, kept, more)
+        if added <= decided:
             return frozenset(kept)
-        decided |= _sources(program, forms, kept, more)
+        decided |= added
 
 
 def _sources(program: Program, forms: dict[str, Term], kept: set[str], name: str) -> frozenset[str]:
@@ -236,9 +237,9 @@ def recomputes(d: Def, form: Term, consumer: Def, use: Use) -> bool:
     folds = list(_folds(form))
     if not folds:
         return any(node.name in EXPENSIVE for node in _operations(form))
-    inner = [axis.extent for fold in folds if free_vars(fold) & moving for axis in fold.axes]
-    wide = [extent for extent in consumer.tensor.shape if extent != Const(1)]
     moved = [fold for fold in folds if free_vars(fold) & moving]
+    inner = [axis.extent for fold in moved for axis in fold.axes]
+    wide = [extent for extent in consumer.tensor.shape if extent != Const(1)]
     many = not _symbolic(d) and any(_steps(fold) > MANY for fold in moved)
     if (len(left_out) > 1 or len(left_out) == len(wide)) and (many or any(not isinstance(extent, Const) for extent in inner)):
         return True

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from tang_verified.passes.domain import mask_to_domain
 from tang_verified.passes.factor import factor
+from tang_verified.passes.fuse import inline
 from tang_verified.passes.gather import gather
 from tang_verified.passes.hoist import hoist
 from tang_verified.passes.indices import indices
 from tang_verified.passes.laws import normal
+from tang_verified.passes.rename import rename
 from tang_verified.passes.rule import Derivation, Place, Proposal, Rule
 from tang_verified.passes.selects import absorb, decide, merge, vanish, zero
 from tang_verified.passes.unmask import unmask
@@ -102,6 +104,15 @@ class Simplifier:
             return scope_at(derivation.ledger, derivation.program, derivation.program.definition(tensor), path).facts
         except Refused:
             return ()
+
+
+def written_in(simplifier: Simplifier, tensor: str, kept: frozenset[str]) -> None:
+    """Write into a definition what it reads and is not kept, then bring it into normal form."""
+    derivation = simplifier.derivation
+    inline(derivation, tensor, kept)
+    rename(derivation, tensor)
+    simplifier.simplify(tensor)
+    rename(derivation, tensor)
 
 
 def arithmetic(term: Term) -> bool:

@@ -8,8 +8,6 @@ one, as the sum then runs over the shorter rest. Several at once are first joine
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tang_verified.semantics.build import canonical, conjuncts, from_linear, linear
 from tang_verified.semantics.program import Def
 from tang_verified.semantics.sets import is_affine
@@ -115,20 +113,19 @@ def _sides(equation: Term) -> tuple[Term, Term]:
 def _for_axis(equation: Term, axes: list[Axis], names: set[str]) -> tuple[Axis, Term, list[Term]] | None:
     """An axis, its value, and what must hold besides for the equation to have that solution."""
     left, right = _sides(equation)
-    while isinstance(left, Op) and left.name == "floordiv" and isinstance(left.args[1], Const):
+    if isinstance(left, Op) and left.name == "floordiv" and isinstance(left.args[1], Const):
         return None  # one of its many elements: left as a condition
     parts, constant = linear(Op("sub", (left, right)))
     own: dict[Term, int] = {a: c for a, c in parts.items() if isinstance(a, Var) and a.name in names}
     if not own or any(free_vars(atom) & names for atom in parts if atom not in own):
         return None
-    length = _lengths(axes)
     if digits := _digit(own, axes):
         axis, unit, below = digits
         rest = canonical(from_linear({a: -c for a, c in parts.items() if a not in own}, -constant))
         value = canonical(Op("floordiv", (rest, Const(unit))))
         remainder = canonical(Op("mod", (rest, Const(unit))))
-        return axis, value, [Op("eq", (from_linear(dict(below), 0), remainder))] if unit != 1 or below else []
-    axis = max((x for x in axes if Var(x.name) in own), key=length)
+        return axis, value, [Op("eq", (from_linear(dict(below), 0), remainder))]
+    axis = max((x for x in axes if Var(x.name) in own), key=_length)
     c = own[Var(axis.name)]
     sign = -1 if c > 0 else 1
     rest = canonical(from_linear({a: sign * k for a, k in parts.items() if a != Var(axis.name)}, sign * constant))
@@ -156,5 +153,5 @@ def _digit(own: dict[Term, int], axes: list[Axis]) -> tuple[Axis, int, dict[Term
     return next(axis for axis in axes if Var(axis.name) == top), own[top], below
 
 
-def _lengths(axes: list[Axis]) -> Callable[[Axis], int]:
-    return lambda axis: int(axis.extent.value) if isinstance(axis.extent, Const) else 1 << 40
+def _length(axis: Axis) -> int:
+    return int(axis.extent.value) if isinstance(axis.extent, Const) else 1 << 40

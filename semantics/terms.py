@@ -337,6 +337,12 @@ def free_vars(term: Term) -> frozenset[str]:
     return found.union(*(free_vars(part) - bound for part in (term.guard, *term.body)))
 
 
+def bound_names(term: Term) -> frozenset[str]:
+    """Names of the axes that folds in the term bind."""
+    own = frozenset(axis.name for axis in term.axes) if isinstance(term, Fold) else frozenset[str]()
+    return own.union(*map(bound_names, children(term)))
+
+
 @once("_reads")
 def reads(term: Term) -> tuple[Read, ...]:
     """Every Read in the term, in order of first occurrence, bound ones included."""

@@ -9,7 +9,7 @@ import re
 
 from tang_verified.errors import Place
 from tang_verified.semantics.program import Def, Program, Tensor, check_program
-from tang_verified.semantics.terms import Fold, Gradient, Read, Tangent, Term, children, fresh_name, mentions, rebuild
+from tang_verified.semantics.terms import Gradient, Read, Tangent, Term, bound_names, children, fresh_name, mentions, rebuild
 from tang_verified.tracing.context import Tracing
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\s*(?::[^=]+)?(?:[-+*/@&|^]|\*\*|//)?=(?!=)")
@@ -36,7 +36,7 @@ def _live(defs: list[Def], outputs: list[str]) -> list[Def]:
 
 
 def _names(tracing: Tracing, defs: list[Def]) -> dict[str, str]:
-    taken = tracing.taken | {axis for d in defs for axis in (*d.axes, *_bound(d.value))}
+    taken = tracing.taken | {axis for d in defs for axis in (*d.axes, *bound_names(d.value))}
     names: dict[str, str] = {}
     for number, d in enumerate(defs):
         place = tracing.places[d.tensor.name]
@@ -53,11 +53,6 @@ def _names(tracing: Tracing, defs: list[Def]) -> dict[str, str]:
 def _assigned(place: Place | None) -> str | None:
     found = ASSIGNMENT.match(place.text) if place is not None else None
     return found[1] if found else None
-
-
-def _bound(term: Term) -> set[str]:
-    own = {axis.name for axis in term.axes} if isinstance(term, Fold) else set()
-    return own.union(*(_bound(part) for part in children(term)))
 
 
 def _rename(d: Def, names: dict[str, str]) -> Def:

@@ -84,6 +84,13 @@ def certified(case: Case, target: Target) -> tuple[Certified, tuple[str, ...]]:
     return certified_plan(traced(case), derived(case), target, dict(case.schedule))
 
 
+def printed(proved: Certified, notes: tuple[str, ...], name: str) -> CompiledKernel:
+    """What is certified, printed for a backend and run by it."""
+    compiled = CompiledKernel(proved, name.split("-")[0], notes, Timings())
+    compiled._backend = backend(name)  # a shim takes the place of the runtime
+    return compiled
+
+
 @cache
 def kernel(case: Case, name: str) -> CompiledKernel:
     """A program on a backend: certified once a target, printed and loaded once a backend."""
@@ -91,7 +98,6 @@ def kernel(case: Case, name: str) -> CompiledKernel:
     if name.endswith("-reversed"):
         compiled = copy(kernel(case, name.removesuffix("-reversed")))  # the same texts
     else:
-        made, notes = certified(case, here.target())
-        compiled = CompiledKernel(made, name.split("-")[0], notes, Timings())
-    compiled._backend, compiled._loaded = here, {}  # a shim takes the place of the runtime
+        compiled = printed(*certified(case, here.target()), name)
+    compiled._backend, compiled._loaded = here, {}
     return compiled

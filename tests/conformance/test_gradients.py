@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tang_verified as tv
-from tang_verified.compiler import CompiledKernel, Timings
+from tang_verified.compiler import CompiledKernel
 from tang_verified.passes.derive import Derived, derive
 from tang_verified.passes.schedule.search import certified_plan
 from tang_verified.passes.schedule.target import Target
@@ -21,7 +21,7 @@ from tang_verified.proofs.check import Certified
 from tang_verified.semantics.evaluate import evaluate
 from tang_verified.semantics.program import Program
 from tang_verified.semantics.terms import Const
-from tests.conformance.backends import TAKEN, backend, need, number_in_turn, told
+from tests.conformance.backends import TAKEN, backend, need, number_in_turn, printed, told
 from tests.conformance.programs import UNIT, error
 from tests.test_examples import function
 
@@ -54,11 +54,7 @@ def certified(example: str, empty: str, target: Target) -> tuple[Certified, tupl
 
 
 def compiled(example: str, empty: str, name: str) -> CompiledKernel:
-    here = backend(name)
-    proved, notes = certified(example, empty, here.target())
-    made = CompiledKernel(proved, name.split("-")[0], notes, Timings())
-    made._backend = here  # a shim takes the place of the runtime
-    return made
+    return printed(*certified(example, empty, backend(name).target()), name)
 
 
 def inputs(program: Program, chosen: tuple[int, ...]) -> tuple[dict[str, int], list[Any]]:
