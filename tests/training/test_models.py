@@ -12,6 +12,7 @@ import pytest
 
 from tang_verified import optim, pieces, training
 from tang_verified.spec import spec
+from tests import peers
 from tests.test_examples import FOLDER, module
 
 char: Any = module("char_network")
@@ -69,16 +70,20 @@ def test_the_curve_is_plotted(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_transformer_trains_as_in_pytorch() -> None:
-    pytest.importorskip("torch")
+def torch_losses(parameters: dict[str, Any], steps: int) -> Any:
+    return transformer.torch_losses(parameters, steps, 0)
+
+
+def test_the_transformer_trains_as_in_pytorch(tmp_path: Path) -> None:
     steps, parameters = 8, transformer.start(0)
     gradient = pieces.in_pieces(transformer.loss)
     run = training.fit(gradient, parameters, transformer.batches, transformer.optimiser(steps), steps, progress=False)
-    np.testing.assert_allclose(run.losses, transformer.torch_losses(parameters, steps, 0), rtol=3e-6)
     assert run.losses[-1] < run.losses[0] - 0.5
     ids, label = transformer.batches(np.random.default_rng(0))
     on_numpy = transformer.loss(pieces.plain, parameters, ids, label)
     np.testing.assert_allclose(gradient(parameters, ids, label)[0], on_numpy, rtol=1e-6)
+    theirs = peers.answer(tmp_path, torch_losses, parameters, steps)
+    np.testing.assert_allclose(run.losses, theirs, rtol=3e-6)
 
 
 def test_a_piece_used_twice_and_a_parameter_not_at_all() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tang_verified import optim
+from tests import peers
 
 SHAPES = {"w": (7, 33), "b": (33,), "scale": (), "none": (0, 4)}
 CASES = {
@@ -45,10 +46,11 @@ def test_compiled_and_plain_agree(case: str, dtype: str) -> None:
     assert len(optim.compiled(optimiser, dtype).certified.kernels) == kernels
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_as_pytorch(case: str) -> None:
-    torch = pytest.importorskip("torch")
-    made, settings, _ = CASES[case]
+def torch_trained(case: str) -> dict[str, Any]:
+    """`trained` by PyTorch's optimiser of the same settings."""
+    import torch
+
+    _, settings, _ = CASES[case]
     names = {"rate": "lr", "decay": "weight_decay", "momentum": "momentum"}
     theirs = {names[key]: value for key, value in settings.items() if key in names}
     if "beta1" in settings:
@@ -60,9 +62,25 @@ def test_as_pytorch(case: str) -> None:
         for name, array in arrays(step + 1).items():
             tensors[name].grad = torch.tensor(array)
         optimiser.step()
+    return {name: tensor.detach().numpy() for name, tensor in tensors.items()}
+
+
+def all_torch_trained() -> dict[str, dict[str, Any]]:
+    return {case: torch_trained(case) for case in CASES}
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = peers.answer(tmp_path_factory.mktemp("peer"), all_torch_trained)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_as_pytorch(case: str, theirs: dict[str, dict[str, Any]]) -> None:
+    made, settings, _ = CASES[case]
     ours = trained(made(**settings))
     for name in SHAPES:
-        np.testing.assert_allclose(ours[name], tensors[name].detach().numpy(), rtol=3e-6, atol=1e-7)
+        np.testing.assert_allclose(ours[name], theirs[case][name], rtol=3e-6, atol=1e-7)
 
 
 def test_a_schedule_compiles_nothing_anew() -> None:
