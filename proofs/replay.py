@@ -23,6 +23,7 @@ from tang_verified.proofs.effects import step_effect
 from tang_verified.proofs.ledger import Refused, Solver
 from tang_verified.proofs.readback import DIALECTS, read_back
 from tang_verified.proofs.strict_json import digest
+from tang_verified.proofs.traffic import recorded as spelled
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.meaning import AXIOMS
 from tang_verified.semantics.serial import BadData
@@ -105,7 +106,7 @@ def audit_text(
     except RecursionError:
         findings.append(Finding(file, "certificate", "", "limits", "error", "the terms grow too deep on the way"))
     else:
-        findings += _compare(data, certified, file)
+        findings += _traffic(data, certified.kernels, file) or _compare(data, certified, file)
         findings += _read_back(data, certified.kernels, sources or {}, file)
         proved = len(certified.obligations)
         return Report(file, solver, tuple(findings), proved, data, None if findings else certified, notes)
@@ -221,11 +222,27 @@ def _compare(data: CertificateData, certified: Certified, file: str) -> list[Fin
             out.append(Finding(file, "certificate", "", f"axiom {name}", "mismatch", "listed, but nothing uses it"))
         elif data.axioms[name] != AXIOMS[name]:
             out.append(Finding(file, "certificate", "", f"axiom {name}", "mismatch", f"reads {data.axioms[name]!r}"))
-    fresh = certificate.body_of(certified, data.sources, data.arithmetic)
+    fresh = certificate.body_of(certified, data.sources, data.arithmetic, data.claims)
     told = {"obligations", "statements", "axioms", "sources"}
     for part in sorted(set(fresh) - told):
         if fresh[part] != data.body[part] and not out:
             out.append(Finding(file, "certificate", "", part, "mismatch", f"{part} is not as the checker writes it"))
+    return out
+
+
+def _traffic(data: CertificateData, kernels: tuple[Kernel, ...], file: str) -> list[Finding]:
+    """Claims that do not hold, and words that are not what a claim says."""
+    out = []
+    for kernel in kernels:
+        for number, claim in enumerate(data.claims[kernel.name]):
+            place = f"traffic/{number + 1}"
+            try:
+                says = spelled(kernel, (claim,))[0]["says"]
+            except Refused as refusal:
+                out.append(Finding(file, f"kernel {kernel.name}", "", place, refusal.verdict, refusal.why))
+                continue
+            if says != data.body["traffic"][kernel.name][number]["says"]:
+                out.append(Finding(file, f"kernel {kernel.name}", "", place, "mismatch", f"the claim says only: {says}"))
     return out
 
 

@@ -132,9 +132,11 @@ class CompiledKernel:
     @cached_property
     def certificate(self) -> str:
         """The certificate as JSON text; `audit` re-checks it."""
+        from tang_verified.passes.traffic import propose
         from tang_verified.proofs.certificate import write
 
-        return write(self.certified, self.files, self._backend.arithmetic().lines())
+        claims = {kernel.name: propose(kernel) for kernel in self.certified.kernels}
+        return write(self.certified, self.files, self._backend.arithmetic().lines(), claims)
 
     def explain(self) -> str:
         """The derivation, step by step, in notation a person can read."""
