@@ -216,7 +216,8 @@ def _descent(s: Statement, now: dict[str, int], extents: Mapping[str, int], capa
         for axis in s.axes:
             for other in s.axes:
                 for up in (2 * now[axis], now[axis] + now[axis] // 4 + 1, now[axis] + 1, extents[axis]):
-                    for down in (now[other], now[other] // 2, now[other] - now[other] // 4 - 1, now[other] - 1):
+                    b = now[other]
+                    for down in (b, b // 2, b - b // 4 - 1, b - 1):
                         tried = now | {other: max(down, 1)} | {axis: min(up, max(extents[axis], 1))}
                         cost = _moved(s, tried, extents, capacity)
                         if cost is not None and cost < moved:
