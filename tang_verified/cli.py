@@ -207,6 +207,52 @@ def assumptions(cert: Path) -> None:
 
 
 @main.command()
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The device file; in the cache by default.")
+@click.option("--quick", is_flag=True, help="A few seconds; the ceilings come out a little lower.")
+@click.option("--anew", is_flag=True, help="Forget what the file there says: by default no ceiling falls.")
+@click.option("--backend", type=click.Choice(["c", "cuda"]), default="c", show_default=True)
+def ceilings(out: Path | None, quick: bool, anew: bool, backend: str) -> None:
+    """Measure what this machine can do at most: bandwidths, rates, the cost of a call. Floors are made of these.
+
+    On a busy machine it takes longer. A second run keeps the higher of both: run it twice rather than once for long.
+
+    \b
+    tang-verified ceilings
+    tang-verified ceilings --quick --out here.json
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from tang_verified.ceilings import Effort, default_path, described, measure
+    from tang_verified.device_file import DeviceError, better, read, write
+
+    path = out or default_path(backend)
+    try:
+        with Progress(console=Console(stderr=True)) as progress:
+            task = progress.add_task("", total=1.0)
+
+            def said(text: str, part: float) -> None:
+                progress.update(task, description=text, completed=part)
+
+            if backend == "cuda":
+                from tang_verified.ceilings_cuda import measure as measure_cuda
+
+                device = measure_cuda(said)
+            else:
+                device = measure(Effort.quick() if quick else Effort(), said)
+            said("done", 1.0)
+        if path.exists() and not anew:
+            device = better(read(path), device)
+        write(device, path)
+    except DeviceError as problem:
+        raise click.UsageError(str(problem)) from None
+    except OSError as problem:
+        raise click.UsageError(f"{path} cannot be written: {problem.strerror or problem}") from None
+    say("\n".join(described(device)))
+    click.echo(str(path))
+
+
+@main.command()
 @click.pass_context
 def doctor(context: click.Context) -> None:
     """Say what this machine has, one line each, and the command that would supply what is missing.
