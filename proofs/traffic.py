@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm, prod
 from typing import Any, Literal
 
@@ -242,10 +243,17 @@ def whole_results(s: Statement, arrays: Weights, extents: Weights) -> Form:
 def uncovered(maps: Sequence[tuple[Row, ...]], weights: Sequence[Fraction], dim: int) -> str:
     """A subspace H with dim H > Σ weight · dim φ(H), in words; empty where there is none."""
     used = [(rows, weight) for rows, weight in zip(maps, weights, strict=True) if weight]
-    for space in lattice([kernel(rows, dim) for rows, _ in used], dim):
-        if len(space) > sum((weight * rank(image(rows, space)) for rows, weight in used), Fraction(0)):
+    for space, ranks in conditions(tuple(rows for rows, _ in used), dim):
+        if len(space) > sum((weight * r for (_, weight), r in zip(used, ranks, strict=True)), Fraction(0)):
             return f"the subspace of {[[str(c) for c in row] for row in space]}"
     return ""
+
+
+@lru_cache(maxsize=512)  # one kernel's claims share their maps
+def conditions(maps: tuple[tuple[Row, ...], ...], dim: int) -> tuple[tuple[Matrix, tuple[int, ...]], ...]:
+    """Each subspace that is asked of, and the dimensions of its images."""
+    spaces = lattice([kernel(rows, dim) for rows in maps], dim)
+    return tuple((space, tuple(rank(image(rows, space)) for rows in maps)) for space in spaces)
 
 
 def lattice(generators: Iterable[Matrix], dim: int) -> list[Matrix]:

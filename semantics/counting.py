@@ -20,12 +20,12 @@ ENUMERATED = 1 << 22  # points that isl may count one by one, a set
 
 def points(statement: Statement, sizes: Mapping[str, int]) -> int:
     """The points of a statement, or fewer: those of its place, without the axes that it does not depend on."""
-    return count(_at(statement.place, sizes), statement.axes)
+    return count(at_sizes(statement.place, sizes), statement.axes)
 
 
 def extents(statement: Statement, sizes: Mapping[str, int]) -> dict[str, int]:
     """How many values each axis takes, at most."""
-    place = _at(statement.place, sizes)
+    place = at_sizes(statement.place, sizes)
     return {axis: _largest(axis, place) for axis in statement.axes}
 
 
@@ -44,7 +44,7 @@ def elements(touches: Iterable[Touch], sizes: Mapping[str, int]) -> int:
 
 def image(touch: Touch, sizes: Mapping[str, int]) -> tuple[int, isl.Set | None]:
     """How many elements one access touches, at least; and their set, where the index is affine."""
-    place = _at(touch.place, sizes)
+    place = at_sizes(touch.place, sizes)
     index = [None if i is None else canonical(substitute(i, _constants(sizes))) for i in touch.access.index]
     names = place.names()
     total = 1
@@ -123,7 +123,8 @@ def _count(found: isl.Set) -> int:
     return int(found.count_val().to_python())
 
 
-def _at(place: Place, sizes: Mapping[str, int]) -> Place:
+def at_sizes(place: Place, sizes: Mapping[str, int]) -> Place:
+    """A place with its sizes put in."""
     values = _constants(sizes)
     axes = tuple(Axis(a.name, canonical(substitute(a.extent, values))) for a in place.axes)
     return Place(axes, tuple(canonical(substitute(c, values)) for c in place.conditions), place.assumes)
@@ -148,4 +149,4 @@ def _mentions(index: Term | None) -> frozenset[str]:
     return frozenset() if index is None or reads(index) else free_vars(index)
 
 
-__all__ = ["Access", "elements", "extents", "points"]
+__all__ = ["Access", "at_sizes", "count", "elements", "extents", "points"]

@@ -39,18 +39,15 @@ class TrafficBound:
 
 def traffic(
     kernel: Kernel, sizes: Mapping[str, int], capacity: int, processors: int = 1, *, resident: bool = False,
-    claims: Sequence[Claim] | None = None,
+    claims: Sequence[Claim] | None = None, tiled: bool = True,
 ) -> TrafficBound:  # fmt: skip
     """The bound at given sizes. `resident`: operands may lie in fast memory at the start (`capacity` bytes of them at most).
 
+    `tiled`: whether to look for a tile as well, which may take a second.
     `processors`: fast memories of `capacity` bytes each; the bytes are the sum over all of them.
     """
     job = work(kernel)
-    tensors = dict.fromkeys(touch.access.tensor for touch in job.touches)
-    once = 0
-    for name in tensors:
-        touches = [touch for touch in job.touches if touch.access.tensor == name]
-        once += touches[0].access.width * elements(touches, sizes)
+    once = sum(touched(kernel, sizes).values())
     once = max(0, once - capacity * processors) if resident else once
     moved, found = best(kernel, propose(kernel) if claims is None else claims, sizes, capacity, processors)
     if resident:
@@ -59,5 +56,17 @@ def traffic(
     if found is None or moved <= once:
         return TrafficBound(once, once, None, "each input once, each output once", assumes, {}, None)
     s = job.statements[found.claim.statement]
+    if not tiled:
+        return TrafficBound(-int(-moved // 1), once, found.claim, found.said(s), assumes, {}, None)
     shape, cost = tile(s, extents(s, sizes), capacity)
     return TrafficBound(-int(-moved // 1), once, found.claim, found.said(s), assumes, shape, cost)
+
+
+def touched(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Bytes of each tensor that every execution reads, or writes, at least once."""
+    touches = work(kernel).touches
+    found = {}
+    for name in dict.fromkeys(touch.access.tensor for touch in touches):
+        own = [touch for touch in touches if touch.access.tensor == name]
+        found[name] = own[0].access.width * elements(own, sizes)
+    return found

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -58,9 +58,9 @@ KINDS_OF = {"float32": "f32", "float64": "f64"}
 class Effort:
     """How long to measure: trials of each pattern, the bytes (instructions) of one, and rounds of everything."""
 
-    trials: int = 40
+    trials: int = 30
     volume: int = 24 << 20
-    rounds: int = 3
+    rounds: int = 2
 
     @staticmethod
     def quick() -> Effort:
@@ -279,8 +279,11 @@ class Bench:
         empty, trials = self.run["empty"], 2000 * effort.rounds
         made = {"call": _shortest(lambda: empty((), ()), trials)}
         if self.count > 1:
-            self.run["region"]([self.count, trials], [self.best])
-            made["region"] = float(self.best[0])
+            made["region"] = float("inf")
+            for _ in range(10):  # threads that another process keeps waiting are slow for a while
+                self.run["region"]([self.count, trials], [self.best])
+                made["region"] = min(made["region"], float(self.best[0]))
+                sleep(0.05)
         from tang_verified.compiler import compile
 
         one, x = compile(lambda x: x, x="n", name="one"), np.ones(1, np.float32)

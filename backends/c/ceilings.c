@@ -241,7 +241,7 @@ int empty(const int64_t *size, void *const *array) { return 0; }
 int region(const int64_t *size, void *const *array) {
   double best = 1e30;
   const double begun = now();
-  for (int64_t trial = 0; trial < size[1] && now() < begun + 1; ++trial) {
+  for (int64_t trial = 0; trial < size[1] && now() < begun + 0.3; ++trial) {
     const double start = now();
 #pragma omp parallel num_threads(size[0])
     { KEEP; }
