@@ -138,8 +138,8 @@ def machine(found: Compiler, count: int) -> dict[str, str]:
 
 
 def default_path(backend: str = "c") -> Path:
-    """Where this machine's measurement lies."""
-    return folder() / f"{backend}.json"
+    """Where this machine's measurement lies; of a CPU, one for each number of threads."""
+    return folder() / (f"c-{threads()}.json" if backend == "c" else f"{backend}.json")
 
 
 def here() -> Device:

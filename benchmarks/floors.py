@@ -1,0 +1,202 @@
+"""Every kernel beside its floor on this CPU:  python benchmarks/floors.py [--json FILE] [--table FILE] [--only NAME]
+
+Run `tang-verified ceilings` first: a floor is made of this machine's ceilings. Exits with 1 if a time lies below its floor, which
+would be a mistake in a bound or a ceiling. Cold rows rotate through arrays larger than all caches; resident ones say so.
+OMP_NUM_THREADS chooses the threads; with one, the thread's own clock is read, and a busy machine does not matter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import tang_verified as tv
+from tang_verified.benching import document, measured
+from tang_verified.ceilings import here
+from tang_verified.device_file import DeviceError, find
+from tang_verified.floor import UNEXPLAINED, State
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def example(file: str, name: str = "") -> Callable[..., Any]:
+    found = importlib.util.spec_from_file_location(file, ROOT / "examples" / f"{file}.py")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return getattr(module, name or file)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape, dtype=np.float32)
+
+
+def labels(count: int, below: int) -> np.ndarray:
+    return np.random.default_rng(count).integers(0, below, count, dtype=np.int32)
+
+
+def matmul(a, b):
+    return a @ b
+
+
+@dataclass
+class Case:
+    """One program, and the arguments it is measured with: (what the sizes are called, state, the arrays)."""
+
+    name: str
+    fn: Callable[..., Any]
+    specs: dict[str, Any] = field(default_factory=dict)
+    runs: list[tuple[str, State, Callable[[], list[np.ndarray]]]] = field(default_factory=list)
+
+
+def backward(fn: Callable[..., Any], weight: str = "dy") -> Callable[..., Any]:
+    return tv.vjp(fn, weights=(weight,))
+
+
+def cases() -> Iterator[Case]:
+    square = lambda n: lambda: [normal(n, n)]  # noqa: E731
+    yield Case("softmax", example("softmax"), {}, [
+        ("4096 × 4096", "cold", square(4096)), ("1024 × 1024", "cold", square(1024)), ("64 × 256", "resident", lambda: [normal(64, 256)]),
+    ])  # fmt: skip
+    yield Case("logsumexp", example("logsumexp"), {}, [("4096 × 4096", "cold", square(4096)), ("512 × 512", "resident", square(512))])
+    yield Case("cross_entropy", example("cross_entropy"), {}, [
+        ("2048 × 8192", "cold", lambda: [normal(2048, 8192), labels(2048, 8192)]),
+    ])  # fmt: skip
+    yield Case("rmsnorm", example("rmsnorm"), {}, [
+        ("4096 × 4096", "cold", lambda: [normal(4096, 4096), normal(4096)]),
+        ("256 × 1024", "resident", lambda: [normal(256, 1024), normal(1024)]),
+    ])  # fmt: skip
+    yield Case("layernorm", example("layernorm"), {}, [
+        ("4096 × 4096", "cold", lambda: [normal(4096, 4096), normal(4096), normal(4096)]),
+        ("1024 × 768", "resident", lambda: [normal(1024, 768), normal(768), normal(768)]),
+    ])  # fmt: skip
+    layer = lambda n, k, m: lambda: [normal(n, k), normal(k, m), normal(m)]  # noqa: E731
+    yield Case("linear_gelu", example("linear_gelu"), {}, [
+        ("1024 × 1024 × 1024", "cold", layer(1024, 1024, 1024)), ("512 × 512 × 512", "cold", layer(512, 512, 512)),
+        ("174 × 1024 × 512", "resident", layer(174, 1024, 512)),
+    ])  # fmt: skip
+    yield Case("swiglu", example("swiglu"), {}, [
+        ("1024 × 1024 × 1024", "cold", lambda: [normal(1024, 1024), normal(1024, 1024), normal(1024, 1024)]),
+        ("256 × 512 × 512", "cold", lambda: [normal(256, 512), normal(512, 512), normal(512, 512)]),
+    ])  # fmt: skip
+    yield Case("matmul", matmul, {"a": "n k", "b": "k m"}, [
+        ("1024", "cold", lambda: [normal(1024, 1024), normal(1024, 1024)]), ("2048", "cold", lambda: [normal(2048, 2048)] * 2),
+    ])  # fmt: skip
+    yield Case("matrix–vector", matmul, {"a": "n k", "b": "k"}, [("8192", "cold", lambda: [normal(8192, 8192), normal(8192)])])
+    heads = lambda h, n, m=0: lambda: [normal(h, n, 64), normal(h, m or n, 64), normal(h, m or n, 64)]  # noqa: E731
+    yield Case("attention", example("attention", "heads"), {}, [
+        ("8 × 1024 × 64", "cold", heads(8, 1024)), ("8 × 256 × 64", "cold", heads(8, 256)),
+    ])  # fmt: skip
+    yield Case("attention, causal", example("attention", "causal"), {}, [
+        ("8 × 1024 × 64", "cold", heads(8, 1024)), ("4 × 2048 × 64", "cold", heads(4, 2048)),
+    ])  # fmt: skip
+    yield Case("attention, grouped query", example("attention", "grouped_query"), {}, [
+        ("8 × 1024 × 64", "cold", lambda: [normal(8, 1024, 64), normal(2, 1024, 64), normal(2, 1024, 64)]),
+    ])  # fmt: skip
+    yield Case("attention, sigmoid", example("attention", "sigmoid"), {}, [("2048 × 64", "cold", lambda: [normal(2048, 64)] * 3)])
+    yield Case("attention, decode", example("attention", "decode"), {}, [("32 × 1 × 4096 × 64", "cold", heads(32, 1, 4096))])
+    image = lambda b, h, o: lambda: [normal(b, 3, h, h), normal(o, 3, 3, 3)]  # noqa: E731
+    yield Case("conv2d", example("conv2d"), {}, [("4 × 3 × 128 × 128, 32", "cold", image(4, 128, 32))])
+    yield Case("max_pool", example("pooling", "max_pool"), {}, [("16 × 64 × 32 × 48", "cold", lambda: [normal(16, 64, 32, 48)])])
+    yield Case("average_pool", example("pooling", "average_pool"), {}, [("16 × 64 × 32 × 48", "cold", lambda: [normal(16, 64, 32, 48)])])
+    yield Case("embedding", example("embedding"), {}, [
+        ("16384 of 32768 × 512", "cold", lambda: [normal(32768, 512), labels(16384, 32768)]),
+    ])  # fmt: skip
+    pair = lambda *shape: lambda: [normal(*shape), normal(*shape) + 1]  # noqa: E731
+    yield Case("softmax, backward", backward(example("softmax")), {"x": "n m", "dy": "n m"}, [
+        ("2048 × 2048", "cold", pair(2048, 2048)), ("128 × 512", "resident", pair(128, 512)),
+    ])  # fmt: skip
+    yield Case("cross_entropy, backward", tv.grad(lambda x, label: example("cross_entropy")(x, label).mean()),
+               {"x": "n>=1 c>=1", "label": tv.spec("n", "int32")}, [
+        ("2048 × 4096", "cold", lambda: [normal(2048, 4096), labels(2048, 4096)]),
+    ])  # fmt: skip
+    yield Case("rmsnorm, backward", backward(example("rmsnorm")), {"x": "n d", "w": "d", "dy": "n d"}, [
+        ("2048 × 2048", "cold", lambda: [normal(2048, 2048), normal(2048), normal(2048, 2048) + 1]),
+    ])  # fmt: skip
+    yield Case("layernorm, backward", backward(example("layernorm")), {"x": "n d", "w": "d", "b": "d", "dy": "n d"}, [
+        ("2048 × 2048", "cold", lambda: [normal(2048, 2048), normal(2048), normal(2048), normal(2048, 2048) + 1]),
+    ])  # fmt: skip
+    yield Case("linear_gelu, backward", backward(example("linear_gelu")), {"x": "n k", "w": "k m", "b": "m", "dy": "n m"}, [
+        ("512 × 512 × 512", "cold", lambda: [normal(512, 512), normal(512, 512), normal(512), normal(512, 512)]),
+    ])  # fmt: skip
+    yield Case("attention, causal, backward", backward(example("attention", "causal"), "do"), dict.fromkeys(("q", "k", "v", "do"), "h n 64"), [
+        ("4 × 512 × 64", "cold", lambda: [normal(4, 512, 64) for _ in range(4)]),
+    ])  # fmt: skip
+
+
+def table(data: dict[str, Any]) -> str:
+    """The rows in Markdown, with where and when they were measured."""
+    device, rows = data["device"], data["rows"]
+    ratios = sorted(row["ratio"] for row in rows)
+    large = [row["ratio"] for row in rows if row["minimum"] > 1e-4]
+    lines = [
+        "# Kernels beside their floors on a CPU", "",
+        f"`python benchmarks/floors.py`, {data['date']}, on {device['name']} (ceilings of {device['date']}; "
+        f"{device['machine'].get('caches', '')}). {', '.join(f'{k} {v}' for k, v in data['versions'].items() if k != 'flags')}.", "",
+        "The floor is a time below which no run can be, from certified bounds and measured ceilings (docs/performance_reports.md). "
+        f"Times are of one call through Python, by the {'thread' if rows[0]['clock'] == 'thread' else 'wall'}'s clock.", "",
+        f"{len(rows)} rows, none below its floor. Floor over measured: median {median(ratios):.2f}, of the {len(large)} rows over "
+        f"100 µs {median(large):.2f}, from {ratios[0]:.2f} to {ratios[-1]:.2f}. Hardware counters of traffic: none on this machine.", "",
+        "| program | sizes | caches | least ms | median ms | floor ms | floor/least | what binds | unexplained | the largest other part | error |",
+        "|---|---|---|---:|---:|---:|---:|---|---:|---|---:|",
+    ]  # fmt: skip
+    for row in rows:
+        parts = [(what, part) for what, part in row["attribution"] if what not in (UNEXPLAINED, row["binding"], "calls")]
+        other = max(parts, key=lambda pair: pair[1], default=("", 0.0))
+        rest = dict(row["attribution"])[UNEXPLAINED] / row["minimum"]
+        error = "" if row["error"] is None else f"{row['error']:.1e}"
+        lines.append(
+            f"| {row['family']} | {row['name']} | {row['state']} | {row['minimum'] * 1e3:.3f} | {row['median'] * 1e3:.3f} | "
+            f"{row['floor'] * 1e3:.3f} | {row['ratio']:.2f} | {row['binding']} | {rest:.0%} | "
+            f"{other[0]} {other[1] / row['minimum']:.0%} | {error} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--json", type=Path, help="write the rows here (tang-verified report reads them)")
+    options.add_argument("--table", type=Path, help="write a table in Markdown here")
+    options.add_argument("--certificates", type=Path, help="write sources and certificates into this folder")
+    options.add_argument("--only", default="", help="programs whose name contains this")
+    options.add_argument("--device", help="a device file; this machine's by default")
+    options.add_argument("--seconds", type=float, default=2.0, help="of measuring, a row")
+    chosen = options.parse_args()
+    try:
+        device = find(chosen.device) if chosen.device else here()
+    except DeviceError as problem:
+        options.error(str(problem))
+    rows = []
+    print(f"{'':54} {'least ms':>9} {'median':>9} {'floor':>9} {'ratio':>6}  binds")
+    for case in cases():
+        if chosen.only not in case.name:
+            continue
+        name = "".join(c if c.isalnum() and c.isascii() else "_" for c in case.name)
+        kernel = tv.compile(case.fn, name=name, **case.specs)
+        if chosen.certificates:
+            kernel.save(chosen.certificates)
+        for what, state, make in case.runs:
+            row = measured(what, kernel, make, device, state=state, seconds=chosen.seconds, exact=lambda a, fn=case.fn: fn(*a),
+                           family=case.name)  # fmt: skip
+            rows.append(row)
+            print(f"{case.name + ' ' + what:54} {row['minimum'] * 1e3:9.3f} {row['median'] * 1e3:9.3f} {row['floor'] * 1e3:9.3f} "
+                  f"{row['ratio']:6.2f}  {row['binding']}{'   BELOW ITS FLOOR' * (row['ratio'] > 1)}", flush=True)  # fmt: skip
+    data = document(device, rows)
+    if chosen.json:
+        chosen.json.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    if chosen.table:
+        chosen.table.write_text(table(data))
+    if any(row["ratio"] > 1 for row in rows):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
