@@ -1,7 +1,7 @@
 """Every kernel beside its floor on this CPU:  python benchmarks/floors.py [--json FILE] [--table FILE] [--only NAME]
 
-Run `tang-verified ceilings` first: a floor is made of this machine's ceilings. Exits with 1 if a time lies below its floor, which
-would be a mistake in a bound or a ceiling. Cold rows rotate through arrays larger than all caches; resident ones say so.
+Run `tang-verified ceilings` first: a floor is made of this machine's ceilings. Exits with 1 if a time lies below its floor,
+which would be a mistake in a bound or a ceiling. Cold rows rotate through arrays larger than all caches; resident ones say so.
 OMP_NUM_THREADS chooses the threads; with one, the thread's own clock is read, and a busy machine does not matter.
 """
 
@@ -64,9 +64,12 @@ def backward(fn: Callable[..., Any], weight: str = "dy") -> Callable[..., Any]:
 def cases() -> Iterator[Case]:
     square = lambda n: lambda: [normal(n, n)]  # noqa: E731
     yield Case("softmax", example("softmax"), {}, [
-        ("4096 × 4096", "cold", square(4096)), ("1024 × 1024", "cold", square(1024)), ("64 × 256", "resident", lambda: [normal(64, 256)]),
+        ("4096 × 4096", "cold", square(4096)), ("1024 × 1024", "cold", square(1024)),
+        ("64 × 256", "resident", lambda: [normal(64, 256)]),
     ])  # fmt: skip
-    yield Case("logsumexp", example("logsumexp"), {}, [("4096 × 4096", "cold", square(4096)), ("512 × 512", "resident", square(512))])
+    yield Case("logsumexp", example("logsumexp"), {}, [
+        ("4096 × 4096", "cold", square(4096)), ("512 × 512", "resident", square(512)),
+    ])  # fmt: skip
     yield Case("cross_entropy", example("cross_entropy"), {}, [
         ("2048 × 8192", "cold", lambda: [normal(2048, 8192), labels(2048, 8192)]),
     ])  # fmt: skip
@@ -90,7 +93,9 @@ def cases() -> Iterator[Case]:
     yield Case("matmul", matmul, {"a": "n k", "b": "k m"}, [
         ("1024", "cold", lambda: [normal(1024, 1024), normal(1024, 1024)]), ("2048", "cold", lambda: [normal(2048, 2048)] * 2),
     ])  # fmt: skip
-    yield Case("matrix–vector", matmul, {"a": "n k", "b": "k"}, [("8192", "cold", lambda: [normal(8192, 8192), normal(8192)])])
+    yield Case("matrix–vector", matmul, {"a": "n k", "b": "k"}, [
+        ("8192", "cold", lambda: [normal(8192, 8192), normal(8192)]),
+    ])  # fmt: skip
     heads = lambda h, n, m=0: lambda: [normal(h, n, 64), normal(h, m or n, 64), normal(h, m or n, 64)]  # noqa: E731
     yield Case("attention", example("attention", "heads"), {}, [
         ("8 × 1024 × 64", "cold", heads(8, 1024)), ("8 × 256 × 64", "cold", heads(8, 256)),
@@ -105,8 +110,8 @@ def cases() -> Iterator[Case]:
     yield Case("attention, decode", example("attention", "decode"), {}, [("32 × 1 × 4096 × 64", "cold", heads(32, 1, 4096))])
     image = lambda b, h, o: lambda: [normal(b, 3, h, h), normal(o, 3, 3, 3)]  # noqa: E731
     yield Case("conv2d", example("conv2d"), {}, [("4 × 3 × 128 × 128, 32", "cold", image(4, 128, 32))])
-    yield Case("max_pool", example("pooling", "max_pool"), {}, [("16 × 64 × 32 × 48", "cold", lambda: [normal(16, 64, 32, 48)])])
-    yield Case("average_pool", example("pooling", "average_pool"), {}, [("16 × 64 × 32 × 48", "cold", lambda: [normal(16, 64, 32, 48)])])
+    for name in ("max_pool", "average_pool"):
+        yield Case(name, example("pooling", name), {}, [("16 × 64 × 32 × 48", "cold", lambda: [normal(16, 64, 32, 48)])])
     yield Case("embedding", example("embedding"), {}, [
         ("16384 of 32768 × 512", "cold", lambda: [normal(32768, 512), labels(16384, 32768)]),
     ])  # fmt: skip
@@ -127,7 +132,8 @@ def cases() -> Iterator[Case]:
     yield Case("linear_gelu, backward", backward(example("linear_gelu")), {"x": "n k", "w": "k m", "b": "m", "dy": "n m"}, [
         ("512 × 512 × 512", "cold", lambda: [normal(512, 512), normal(512, 512), normal(512), normal(512, 512)]),
     ])  # fmt: skip
-    yield Case("attention, causal, backward", backward(example("attention", "causal"), "do"), dict.fromkeys(("q", "k", "v", "do"), "h n 64"), [
+    yield Case("attention, causal, backward", backward(example("attention", "causal"), "do"),
+               dict.fromkeys(("q", "k", "v", "do"), "h n 64"), [
         ("4 × 512 × 64", "cold", lambda: [normal(4, 512, 64) for _ in range(4)]),
     ])  # fmt: skip
 
@@ -141,11 +147,13 @@ def table(data: dict[str, Any]) -> str:
         "# Kernels beside their floors on a CPU", "",
         f"`python benchmarks/floors.py`, {data['date']}, on {device['name']} (ceilings of {device['date']}; "
         f"{device['machine'].get('caches', '')}). {', '.join(f'{k} {v}' for k, v in data['versions'].items() if k != 'flags')}.", "",
-        "The floor is a time below which no run can be, from certified bounds and measured ceilings (docs/performance_reports.md). "
-        f"Times are of one call through Python, by the {'thread' if rows[0]['clock'] == 'thread' else 'wall'}'s clock.", "",
-        f"{len(rows)} rows, none below its floor. Floor over measured: median {median(ratios):.2f}, of the {len(large)} rows over "
-        f"100 µs {median(large):.2f}, from {ratios[0]:.2f} to {ratios[-1]:.2f}. Hardware counters of traffic: none on this machine.", "",
-        "| program | sizes | caches | least ms | median ms | floor ms | floor/least | what binds | unexplained | the largest other part | error |",
+        "The floor is a time below which no run can be, from certified bounds and measured ceilings "
+        f"(docs/performance_reports.md). Times are of one call through Python, by the {'thread' if rows[0]['clock'] == 'thread' else 'wall'}'s clock.", "",
+        f"{len(rows)} rows, {sum(r > 1 for r in ratios) or 'none'} below its floor. Floor over measured: median "
+        f"{median(ratios):.2f}, of the {len(large)} rows over 100 µs {median(large):.2f}, from {ratios[0]:.2f} to "
+        f"{ratios[-1]:.2f}. Hardware counters of traffic: none on this machine.", "",
+        "| program | sizes | caches | least ms | median ms | floor ms | floor/least | what binds | unexplained | "
+        "the largest other part | error |",
         "|---|---|---|---:|---:|---:|---:|---|---:|---|---:|",
     ]  # fmt: skip
     for row in rows:
@@ -184,11 +192,13 @@ def main() -> None:
         if chosen.certificates:
             kernel.save(chosen.certificates)
         for what, state, make in case.runs:
-            row = measured(what, kernel, make, device, state=state, seconds=chosen.seconds, exact=lambda a, fn=case.fn: fn(*a),
-                           family=case.name)  # fmt: skip
+            row = measured(
+                what, kernel, make, device, state=state, seconds=chosen.seconds, exact=lambda a, fn=case.fn: fn(*a), family=case.name
+            )  # fmt: skip
             rows.append(row)
-            print(f"{case.name + ' ' + what:54} {row['minimum'] * 1e3:9.3f} {row['median'] * 1e3:9.3f} {row['floor'] * 1e3:9.3f} "
-                  f"{row['ratio']:6.2f}  {row['binding']}{'   BELOW ITS FLOOR' * (row['ratio'] > 1)}", flush=True)  # fmt: skip
+            times = " ".join(f"{row[which] * 1e3:9.3f}" for which in ("minimum", "median", "floor"))
+            below = "   BELOW ITS FLOOR" if row["ratio"] > 1 else ""
+            print(f"{case.name + ' ' + what:54} {times} {row['ratio']:6.2f}  {row['binding']}{below}", flush=True)
     data = document(device, rows)
     if chosen.json:
         chosen.json.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")

@@ -4,8 +4,9 @@
     write_rows(path, device, [row])
 
 Cold: each call is on the set of arrays that was used longest ago, and all sets together are larger than the caches. Resident:
-short series of calls on one set, of which the average counts. With one thread the clock is that of the thread, so that a busy
-machine does not count (such a time is at most the wall's, so it is no easier to stay above a floor); with more it is the wall's.
+short series of calls on one set, of which the average counts. With one thread the clock is that of the thread, so that a
+busy machine does not count (such a time is at most the wall's, so it is no easier to stay above a floor); with more it is the
+wall's.
 """
 
 from __future__ import annotations

@@ -252,6 +252,68 @@ def ceilings(out: Path | None, quick: bool, anew: bool, backend: str) -> None:
     click.echo(str(path))
 
 
+@main.command("report")
+@click.argument("path", type=click.Path(path_type=Path, exists=True), metavar="DIR|BENCH.json")
+@click.option("--format", "form", type=click.Choice(["html", "md", "latex", "json"]), default="md", show_default=True)
+@click.option("--device", help="Floors on another device: a device file, or a name. Needs the certificates beside the rows.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the report here.")
+def report_(path: Path, form: Any, device: str | None, out: Path | None) -> None:
+    """Kernels beside their floors, the gap's parts, and for each the bound with its certificate, to be cited.
+
+    DIR holds certificates and files of measured rows (benchmarks/floors.py --json writes one).
+
+    \b
+    tang-verified report floors.json --format html --out report.html
+    tang-verified report kernels/ --format latex
+    tang-verified report floors.json --device nvidia-h200-described
+    """
+    from tang_verified.benching import BenchError
+    from tang_verified.device_file import DeviceError, find
+    from tang_verified.performance_report import gather, render
+    from tang_verified.semantics.serial import BadData
+
+    try:
+        text = render(gather(path, find(device) if device else None), form)
+    except (BenchError, DeviceError) as problem:
+        raise click.UsageError(str(problem)) from None
+    except BadData as problem:
+        click.echo(f"{path}: a certificate there is unreadable: {problem}", err=True)
+        sys.exit(4)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        out.write_text(text)
+        click.echo(str(out))
+
+
+@main.command()
+@click.argument("cert", type=click.Path(path_type=Path))
+@click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER", help="A size of the program; all are needed.")
+@click.option("--capacity", default="32KiB", show_default=True, help="Bytes of the fast memory: 32768, 32KiB, 1MiB.")
+@click.option("--processors", type=click.IntRange(1), default=1, show_default=True, help="Fast memories, one a processor.")
+@click.option("--resident", is_flag=True, help="Operands may lie in fast memory at the start.")
+@click.option("--device", help="A device file or name: the floor there, too.")
+def bound(cert: Path, sizes: tuple[str, ...], capacity: str, processors: int, resident: bool, device: str | None) -> None:
+    """Bytes that every execution of a certificate's kernels moves, at given sizes, with the theorem and a tile.
+
+    Each number is checked anew from the file. Exit codes: 0, 2 (bad call), 4 (no certificate).
+
+    \b
+    tang-verified bound attn.cert.json --size h=8 --size n=4096 --size m=4096 --capacity 1MiB
+    tang-verified bound matmul.cert.json --size n=2048 --size k=2048 --size m=2048 --processors 2 --device c-2
+    """
+    from tang_verified.bounding import BoundError, bounds
+
+    certificate = _load(cert)
+    from tang_verified.device_file import DeviceError, find
+
+    try:
+        where = find(device) if device else None
+        say("\n".join(bounds(certificate, sizes, capacity, processors, resident, where)))
+    except (BoundError, DeviceError) as problem:
+        raise click.UsageError(str(problem)) from None
+
+
 @main.command()
 @click.pass_context
 def doctor(context: click.Context) -> None:
