@@ -106,7 +106,9 @@ def cases() -> Iterator[Case]:
     yield Case("attention, grouped query", example("attention", "grouped_query"), {}, [
         ("8 × 1024 × 64", "cold", lambda: [normal(8, 1024, 64), normal(2, 1024, 64), normal(2, 1024, 64)]),
     ])  # fmt: skip
-    yield Case("attention, sigmoid", example("attention", "sigmoid"), {}, [("2048 × 64", "cold", lambda: [normal(2048, 64)] * 3)])
+    yield Case("attention, sigmoid", example("attention", "sigmoid"), {}, [
+        ("2048 × 64", "cold", lambda: [normal(2048, 64)] * 3),
+    ])  # fmt: skip
     yield Case("attention, decode", example("attention", "decode"), {}, [("32 × 1 × 4096 × 64", "cold", heads(32, 1, 4096))])
     image = lambda b, h, o: lambda: [normal(b, 3, h, h), normal(o, 3, 3, 3)]  # noqa: E731
     yield Case("conv2d", example("conv2d"), {}, [("4 × 3 × 128 × 128, 32", "cold", image(4, 128, 32))])
@@ -141,14 +143,16 @@ def cases() -> Iterator[Case]:
 def table(data: dict[str, Any]) -> str:
     """The rows in Markdown, with where and when they were measured."""
     device, rows = data["device"], data["rows"]
+    versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items() if name != "flags")
+    clock = "the thread's clock" if rows[0]["clock"] == "thread" else "the wall's clock"
     ratios = sorted(row["ratio"] for row in rows)
     large = [row["ratio"] for row in rows if row["minimum"] > 1e-4]
     lines = [
         "# Kernels beside their floors on a CPU", "",
         f"`python benchmarks/floors.py`, {data['date']}, on {device['name']} (ceilings of {device['date']}; "
-        f"{device['machine'].get('caches', '')}). {', '.join(f'{k} {v}' for k, v in data['versions'].items() if k != 'flags')}.", "",
+        f"{device['machine'].get('caches', '')}). {versions}.", "",
         "The floor is a time below which no run can be, from certified bounds and measured ceilings "
-        f"(docs/performance_reports.md). Times are of one call through Python, by the {'thread' if rows[0]['clock'] == 'thread' else 'wall'}'s clock.", "",
+        f"(docs/performance_reports.md). Times are of one call through Python, by {clock}.", "",
         f"{len(rows)} rows, {sum(r > 1 for r in ratios) or 'none'} below its floor. Floor over measured: median "
         f"{median(ratios):.2f}, of the {len(large)} rows over 100 µs {median(large):.2f}, from {ratios[0]:.2f} to "
         f"{ratios[-1]:.2f}. Hardware counters of traffic: none on this machine.", "",
@@ -193,7 +197,8 @@ def main() -> None:
             kernel.save(chosen.certificates)
         for what, state, make in case.runs:
             row = measured(
-                what, kernel, make, device, state=state, seconds=chosen.seconds, exact=lambda a, fn=case.fn: fn(*a), family=case.name
+                what, kernel, make, device, state=state, seconds=chosen.seconds, exact=lambda a, fn=case.fn: fn(*a),
+                family=case.name,
             )  # fmt: skip
             rows.append(row)
             times = " ".join(f"{row[which] * 1e3:9.3f}" for which in ("minimum", "median", "floor"))

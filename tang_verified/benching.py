@@ -104,7 +104,8 @@ def row_of(
     least = min(times)
     return {
         "name": name, "family": family or name, "backend": kernel.backend, "sizes": dict(floor.sizes), "state": floor.state,
-        "calls": floor.calls, "series": len(times), "clock": "thread" if device.units == 1 else "wall", "minimum": least, "median": median(times), "floor": floor.seconds,
+        "calls": floor.calls, "series": len(times), "clock": "thread" if device.units == 1 else "wall",
+        "minimum": least, "median": median(times), "floor": floor.seconds,
         "ratio": floor.seconds / least, "binding": floor.binding, "assumes": list(floor.assumes),
         "attribution": [[what, seconds] for what, seconds in attribution(floor, least, device)],
         "kernels": [_kernel_row(floor, k) for k in range(len(floor.kernels))],
@@ -133,7 +134,8 @@ def document(device: Device, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any
         "format": FORMAT, "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": {"name": device.name, "kind": device.kind, "date": device.date, "machine": dict(device.machine)},
         "ceilings": {
-            "memories": {b.name: b.bandwidth.all for b in device.boundaries}, "rates": {k: r.all for k, r in device.rates.items()},
+            "memories": {b.name: b.bandwidth.all for b in device.boundaries},
+            "rates": {k: r.all for k, r in device.rates.items()},
         },
         "versions": {
             "tang_verified": __version__, "numpy": np.__version__, "python": platform.python_version(), **device.versions,
@@ -160,8 +162,8 @@ def read_rows(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("rows"), list):
         raise BenchError(f"{path}: no file of measured rows (format {FORMAT!r}); benchmarks/floors.py --json writes one")
     needed = (
-        "name", "family", "backend", "sizes", "state", "minimum", "median", "floor", "ratio", "binding", "attribution", "kernels",
-        "certificate",
+        "name", "family", "backend", "sizes", "state", "minimum", "median", "floor", "ratio", "binding", "attribution",
+        "kernels", "certificate",
     )  # fmt: skip
     for place, row in enumerate(data["rows"]):
         missing = [field for field in needed if not isinstance(row, dict) or field not in row]

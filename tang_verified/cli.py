@@ -315,6 +315,55 @@ def bound(cert: Path, sizes: tuple[str, ...], capacity: str, processors: int, re
 
 
 @main.command()
+@click.argument("target", metavar="FILE.py:FUNCTION")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER", help="A size to search at; all are needed.")
+@click.option("--spec", "specs", multiple=True, metavar="'NAME=SHAPE [DTYPE]'", help="An argument's shape.")
+@click.option("--candidates", type=click.IntRange(1), default=24, show_default=True, help="Schedules to try, in all.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=0.4, show_default=True, help="Timing of each.")
+@click.option("--tolerance", type=click.FloatRange(0), default=1e-5, show_default=True,
+              help="The error allowed, over the largest value.")  # fmt: skip
+def lab(target: str, sizes: tuple[str, ...], specs: tuple[str, ...], candidates: int, seconds: float, tolerance: float) -> None:
+    """Search for a faster schedule around the best tile of the traffic bound. Every candidate is proved, or rejected.
+
+    Stopped at any time, it goes on from its log. compile(..., schedule="lab") then uses what was found.
+
+    \b
+    tang-verified lab examples/linear_gelu.py:linear_gelu --size n=1024 --size k=1024 --size m=1024
+    tang-verified lab model.py:scores --spec 'q=n 64' --spec 'k=m 64' --size n=512 --size m=512 --candidates 40
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from tang_verified.bounding import BoundError, sizes_of
+    from tang_verified.errors import CompileError, TangError, TraceError
+    from tang_verified.lab import Limits, log_path, search
+    from tang_verified.loading import load_function, read_specs
+    from tang_verified.tracing.tracer import trace_and_reasons
+
+    try:
+        function, given = load_function(target), read_specs(specs)
+        program, _ = trace_and_reasons(function, given)
+        chosen = sizes_of(program, sizes)
+        with Progress(console=Console(stderr=True)) as progress:
+            task = progress.add_task("", total=candidates)
+
+            def said(text: str, done: int, of: int) -> None:
+                progress.update(task, description=text[:100], completed=done, total=of)
+
+            trials = search(function, given, chosen, Limits(candidates, seconds, tolerance), said)
+    except (CompileError, TraceError) as problem:
+        click.echo(f"refused: {problem}", err=True)
+        sys.exit(1)
+    except (BoundError, TangError, ValueError) as problem:
+        raise click.UsageError(str(problem)) from None
+    for trial in trials:
+        time = "        " if trial.seconds is None else f"{trial.seconds * 1e3:8.3f}"
+        error = "       " if trial.error is None else f"{trial.error:.1e}"
+        say(f"{trial.verdict:8} {time} ms  error {error}  {trial.schedule or 'default'}: {trial.why.splitlines()[0][:120]}")
+    click.echo(str(log_path(program)))
+
+
+@main.command()
 @click.pass_context
 def doctor(context: click.Context) -> None:
     """Say what this machine has, one line each, and the command that would supply what is missing.

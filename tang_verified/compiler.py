@@ -215,12 +215,13 @@ def derive_and_certify(
 
 def compile(
     fn: Callable[..., Any], *, backend: str = "c", empty: Empty = "nan", name: str | None = None,
-    schedule: Mapping[str, Any] | None = None, **specs: Spec | str,
+    schedule: Mapping[str, Any] | Literal["lab"] | None = None, **specs: Spec | str,
 ) -> CompiledKernel:  # fmt: skip
     """Compile plain array code to a certified kernel. Refuses (`CompileError`) what it cannot prove.
 
     Parameters: `specs`, one for each array parameter, as `tv.spec("n 64")` or the string alone (annotations count too);
-    `empty`, what a row without any element gives ("nan" as NumPy, or "zero"); `schedule`, tile sizes by definition.
+    `empty`, what a row without any element gives ("nan" as NumPy, or "zero"); `schedule`, tile sizes by definition, or
+    "lab" for what `tang-verified lab` found fastest on this machine (the default where it found nothing).
 
     >>> import numpy as np
     >>> double = compile(lambda x: x + x, x="n", name="double")
@@ -233,7 +234,7 @@ def compile(
 def compile_steps(
     fn: Callable[..., Any], specs: Mapping[str, Spec | str], backend: str, name: str | None,
     first: Callable[[Program], tuple[Step, ...]] = lambda program: (), *, empty: Empty = "nan",
-    schedule: Mapping[str, Any] | None = None,
+    schedule: Mapping[str, Any] | Literal["lab"] | None = None,
 ) -> CompiledKernel:  # fmt: skip
     """`compile`, beginning with steps that are already known; they are proved like all others."""
     from tang_verified.backends import REGISTRY
@@ -242,11 +243,15 @@ def compile_steps(
 
     if backend not in REGISTRY:
         raise CompileError(f"no backend {backend!r}", f"there are: {', '.join(sorted(REGISTRY))}", place_of(fn))
-    if not isinstance(schedule, (Mapping, NoneType)):
+    if not isinstance(schedule, (Mapping, NoneType)) and schedule != "lab":
         why = "give a dict of definitions' names, each with a dict of options"
         raise CompileError(f"schedule is a {type(schedule).__name__}", why, place_of(fn))
     timings = Timings()
     program, narrowed = timings.measure("trace", lambda: trace_and_reasons(fn, specs, empty=empty, name=name))
+    if schedule == "lab":
+        from tang_verified.lab import best
+
+        schedule = best(program, backend)
 
     def kernel(certified: Certified, notes: tuple[str, ...]) -> CompiledKernel:
         return CompiledKernel(certified, backend, notes, timings, narrowed)

@@ -1,4 +1,4 @@
-"""A performance report that can be cited: floors, measured times, the parts of each gap, and the bounds with their certificates.
+"""A performance report that can be cited: floors, measured times, the parts of each gap, bounds with their certificates.
 
     data = gather(Path("bench.json"))                # or a folder with such a file and certificates
     text = render(data, "html")                      # html, md, latex, json
@@ -100,7 +100,8 @@ def _entry(row: dict[str, Any], document: Mapping[str, Any], certificates: Mappi
         row["name"], row["family"], dict(row["sizes"]), row["state"], floor, row["minimum"], row["median"],
         floor / row["minimum"], binding, parts, "; ".join(tiles) or "none: each element is used once", "; ".join(moved),
         "no counters on this machine" if measured is None else str(measured), row.get("error"), row.get("error_certified"),
-        todo / crossing if crossing else float("inf"), todo / row["minimum"], _citation(row, document), list(row.get("assumes", [])),
+        todo / crossing if crossing else float("inf"), todo / row["minimum"], _citation(row, document),
+        list(row.get("assumes", [])),
     )  # fmt: skip
 
 
@@ -122,7 +123,8 @@ def _tile(kernel: Mapping[str, Any]) -> str:
     if not tile["extents"]:
         return ""
     extents = " × ".join(f"{axis} {extent}" for axis, extent in tile["extents"].items())
-    return f"{extents}: {tile['bytes']:.3g} bytes to {tile['boundary']}, {tile['bytes'] / max(tile['bound'], 1):.2f} × the bound"
+    ratio = tile["bytes"] / max(tile["bound"], 1)
+    return f"{extents}: {tile['bytes']:.3g} bytes to {tile['boundary']}, {ratio:.2f} × the bound"
 
 
 def _predicted(kernel: Mapping[str, Any]) -> str:
@@ -238,9 +240,12 @@ def _latex(report: Report) -> str:
     lines += [" & ".join(map(_tex, _cells(e))) + r" \\" for e in report.entries]
     lines += [r"\hline", r"\end{tabular}", ""]
     for e in report.entries:
-        lines += [rf"\paragraph{{{_tex(f'{e.family}, {e.name}')}}} {_tex(e.citation['bound'])}",
-                  rf"Tile: {_tex(e.tile)}. Certificate: \texttt{{{_tex(e.citation['digest'])}}};",
-                  rf"check with \texttt{{{_tex(e.citation['audit'])}}} and \texttt{{{_tex(e.citation['check'])}}}.", ""]  # fmt: skip
+        cite = {what: _tex(text) for what, text in e.citation.items()}
+        lines += [
+            rf"\paragraph{{{_tex(f'{e.family}, {e.name}')}}} {cite['bound']}",
+            rf"Tile: {_tex(e.tile)}. Certificate: \texttt{{{cite['digest']}}};",
+            rf"check with \texttt{{{cite['audit']}}} and \texttt{{{cite['check']}}}.", "",
+        ]  # fmt: skip
     lines += ["% BibTeX"] + [f"% {line}" for e in report.entries for line in e.citation["bibtex"].splitlines()]
     return "\n".join(lines) + "\n"
 
@@ -252,7 +257,8 @@ th, td { padding: .25rem .5rem; border-bottom: 1px solid #ddd; } td.n { text-ali
 .bar { display: flex; height: 1.1rem; width: 100%; background: #eee; margin: .4rem 0; } .bar span { display: block; }
 .key span { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 1rem; vertical-align: -1px; }
 pre { background: #f6f6f6; padding: .6rem; overflow-x: auto; font-size: 12px; } .plot svg { width: 100%; height: auto; }
-section { margin-top: 2rem; border-top: 1px solid #ddd; } h2 { font-size: 1.05rem; margin: .8rem 0 .2rem; } small { color: #666; }
+section { margin-top: 2rem; border-top: 1px solid #ddd; }
+h2 { font-size: 1.05rem; margin: .8rem 0 .2rem; } small { color: #666; }
 """
 
 
@@ -293,8 +299,9 @@ def _section(number: int, e: Entry, colours: Mapping[str, str]) -> str:
         f"<div>{_time(e.minimum)} measured ({_time(e.median)} median), floor {_time(e.floor)}, ratio {e.ratio:.2f}, "
         f"{escape(e.binding)} binds</div>"
         f'<div class="bar">{"".join(spans)}</div><div class="key"><small>{"".join(keys)}</small></div>'
-        f"<p>Tile: {escape(e.tile)}.<br>Traffic predicted, bytes: {escape(e.predicted)}; measured: {escape(e.traffic_measured)}."
-        f"{assumed}</p><p>{escape(cite['bound'])}</p><p><code>{escape(cite['digest'])}</code></p>"
+        f"<p>Tile: {escape(e.tile)}.<br>Traffic predicted, bytes: {escape(e.predicted)}; "
+        f"measured: {escape(e.traffic_measured)}.{assumed}</p>"
+        f"<p>{escape(cite['bound'])}</p><p><code>{escape(cite['digest'])}</code></p>"
         f"<pre>{escape(cite['audit'])}\n{escape(cite['check'])}</pre><pre>{escape(cite['bibtex'])}</pre></section>"
     )
 
