@@ -255,6 +255,7 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem
 table { border-collapse: collapse; width: 100%; font-size: 13px; } th { text-align: left; vertical-align: bottom; }
 th, td { padding: .25rem .5rem; border-bottom: 1px solid #ddd; } td.n { text-align: right; white-space: nowrap; }
 .bar { display: flex; height: 1.1rem; width: 100%; background: #eee; margin: .4rem 0; } .bar span { display: block; }
+.key b { font-weight: normal; white-space: nowrap; }
 .key span { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 1rem; vertical-align: -1px; }
 pre { background: #f6f6f6; padding: .6rem; overflow-x: auto; font-size: 12px; } .plot svg { width: 100%; height: auto; }
 section { margin-top: 2rem; border-top: 1px solid #ddd; }
@@ -291,7 +292,7 @@ def _section(number: int, e: Entry, colours: Mapping[str, str]) -> str:
         share = 100 * part / e.minimum
         title = escape(f"{what}: {_time(part)}, {share:.0f} %")
         spans.append(f'<span style="width:{share:.2f}%;background:{colours[what]}" title="{title}"></span>')
-        keys.append(f'<span style="background:{colours[what]}"></span>{title}')
+        keys.append(f'<b><span style="background:{colours[what]}"></span>{title}</b> ')
     assumed = "".join(f"<br>Assumed of data: <code>{escape(text)}</code>" for text in e.assumes)
     cite = e.citation
     return (
@@ -317,7 +318,7 @@ def _roofline(report: Report) -> str:
     points = [(k, e) for k, e in enumerate(report.entries, 1) if 0 < e.intensity < float("inf") and e.speed > 0]
     if not points or not peak or not report.memories:
         return ""
-    low = min(e.intensity for _, e in points) / 2
+    low = min(*(e.intensity for _, e in points), peak / max(report.memories.values())) / 2
     high = max(*(e.intensity for _, e in points), peak / min(report.memories.values())) * 2
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tang_verified", "font.size": 9}):
         figure = Figure(figsize=(10, 5.2), layout="constrained")

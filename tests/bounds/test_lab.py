@@ -12,7 +12,7 @@ import pytest
 
 import tang_verified as tv
 from tang_verified import lab
-from tang_verified.lab import Limits, Trial, append, best, below, near, read_log, search
+from tang_verified.lab import Limits, Trial, append, below, best, near, read_log, search
 
 SPECS = {"a": "n k", "b": "k m"}
 SIZES = {"n": 96, "k": 64, "m": 96}
