@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import tang_verified as tv
-from tang_verified.benching import document, measured
+from tang_verified.benching import document, measured, read_rows
 from tang_verified.ceilings import here
 from tang_verified.device_file import DeviceError, find
 from tang_verified.floor import UNEXPLAINED, State
@@ -179,6 +179,7 @@ def main() -> None:
     options.add_argument("--json", type=Path, help="write the rows here (tang-verified report reads them)")
     options.add_argument("--table", type=Path, help="write a table in Markdown here")
     options.add_argument("--certificates", type=Path, help="write sources and certificates into this folder")
+    options.add_argument("--missing", action="store_true", help="measure only what the JSON file has no row of")
     options.add_argument("--only", default="", help="programs whose name contains this")
     options.add_argument("--device", help="a device file; this machine's by default")
     options.add_argument("--seconds", type=float, default=2.0, help="of measuring, a row")
@@ -187,16 +188,17 @@ def main() -> None:
         device = find(chosen.device) if chosen.device else here()
     except DeviceError as problem:
         options.error(str(problem))
-    rows = []
+    rows = read_rows(chosen.json)["rows"] if chosen.missing and chosen.json and chosen.json.exists() else []
     print(f"{'':54} {'least ms':>9} {'median':>9} {'floor':>9} {'ratio':>6}  binds")
     for case in cases():
-        if chosen.only not in case.name:
+        runs = [run for run in case.runs if (case.name, run[0]) not in {(row["family"], row["name"]) for row in rows}]
+        if chosen.only not in case.name or not runs:
             continue
         name = "".join(c if c.isalnum() and c.isascii() else "_" for c in case.name)
         kernel = tv.compile(case.fn, name=name, **case.specs)
         if chosen.certificates:
             kernel.save(chosen.certificates)
-        for what, state, make in case.runs:
+        for what, state, make in runs:
             row = measured(
                 what, kernel, make, device, state=state, seconds=chosen.seconds,
                 exact=(lambda a, fn=case.fn: fn(*a)) if case.exact else None, family=case.name,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from math import log
 
 import numpy as np
@@ -128,15 +129,24 @@ def cover(
 
 def conditions(maps: Sequence[tuple[Row, ...]], dim: int) -> tuple[np.ndarray, np.ndarray] | None:
     """dims[H, j]·weights[j] ≥ spaces[H]. Where all maps select axes, the axes themselves are enough."""
-    try:
-        if selecting(maps):
-            spaces: list[Matrix] = [(tuple(Fraction(int(i == axis)) for i in range(dim)),) for axis in range(dim)]
-        else:
-            spaces = [space for space in lattice([kernel_of(rows, dim) for rows in maps], dim) if space]
-    except Refused:
-        return None
+    if selecting(maps):
+        spaces: list[Matrix] = [(tuple(Fraction(int(i == axis)) for i in range(dim)),) for axis in range(dim)]
+    else:
+        found = subspaces(tuple(maps), dim)
+        if found is None:
+            return None
+        spaces = [space for space in found if space]
     dims = np.array([[rank(image(rows, space)) for rows in maps] for space in spaces], float)
     return dims, np.array([len(space) for space in spaces], float)
+
+
+@lru_cache(maxsize=512)  # a refusal, too, takes seconds, and is asked for again with each cost
+def subspaces(maps: tuple[tuple[Row, ...], ...], dim: int) -> tuple[Matrix, ...] | None:
+    """The lattice that the maps' kernels generate; None where it is too large."""
+    try:
+        return tuple(lattice([kernel_of(rows, dim) for rows in maps], dim))
+    except Refused:
+        return None
 
 
 # -- at given sizes -------------------------------------------------------------------------------------------------

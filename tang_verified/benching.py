@@ -125,7 +125,10 @@ def _kernel_row(floor: Floor, place: int) -> dict[str, Any]:
         "traffic": {
             name: {"both": b.both, "read": b.read, "written": b.written, "why": b.bound.why} for name, b in k.traffic.items()
         },
-        "tile": {"boundary": far, "extents": dict(bound.tile), "bytes": bound.tile_bytes, "bound": bound.bytes},
+        "tile": {
+            "boundary": far, "extents": dict(bound.tile), "bytes": bound.tile_bytes, "bound": bound.bytes,
+            "fast_bytes": k.traffic[far].fast_bytes, "memories": k.traffic[far].memories,
+        },
     }  # fmt: skip
 
 

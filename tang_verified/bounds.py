@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from tang_verified.passes.traffic import best, propose, tile
 from tang_verified.proofs.traffic import Claim
@@ -64,9 +65,14 @@ def traffic(
 
 def touched(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     """Bytes of each tensor that every execution reads, or writes, at least once."""
+    return dict(_touched(kernel, tuple(sorted(sizes.items()))))
+
+
+@lru_cache(maxsize=64)  # the same for every capacity, and where isl enumerates it takes a while
+def _touched(kernel: Kernel, sizes: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
     touches = work(kernel).touches
     found = {}
     for name in dict.fromkeys(touch.access.tensor for touch in touches):
         own = [touch for touch in touches if touch.access.tensor == name]
-        found[name] = own[0].access.width * elements(own, sizes)
-    return found
+        found[name] = own[0].access.width * elements(own, dict(sizes))
+    return tuple(found.items())

@@ -45,6 +45,8 @@ class Bytes:
     read: float
     written: float
     bound: TrafficBound
+    fast_bytes: int  # of each of `memories` fast memories, for which the bound is stated
+    memories: int
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ def _crossing(
         both = max(together, read + written if calls is None else 0.0, 0.0)
     if bound.claim is not None:
         both = max(both, bound.bytes - (0.0 if bound.claim.theorem == "operands" else stays))
-    return Bytes(both, read, written, bound)
+    return Bytes(both, read, written, bound, b.fast_bytes, memories)
 
 
 def _arithmetic(todo: Operations, device: Device, dtype: str, units: int) -> list[LowerBound]:

@@ -135,6 +135,8 @@ def _citation(row: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, 
     """What to put into a paper, and how a reader checks it."""
     file, digest = row["certificate"]["file"], row["certificate"]["digest"]
     sizes = " ".join(f"--size {name}={value}" for name, value in row["sizes"].items())
+    tile = row["kernels"][0]["tile"]
+    memory = f"--capacity {tile['fast_bytes']} --processors {tile['memories']}"
     said = []
     for k in row["kernels"]:
         binding = next((term for term in k["terms"]), ["", 0.0, ""])
@@ -142,7 +144,8 @@ def _citation(row: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, 
         said.append(
             f"Kernel {k['name']} at {', '.join(f'{n} = {v}' for n, v in row['sizes'].items()) or 'its sizes'} takes at least "
             f"{k['floor']:.4g} s on {document.get('device', {}).get('name', 'the device')}: {binding[2]}. At least "
-            f"{k['traffic'][far]['both']:.4g} bytes cross the boundary to {far} ({k['traffic'][far]['why']})."
+            f"{k['traffic'][far]['both']:.4g} bytes cross the boundary to {far}, {k['tile']['memories']} × "
+            f"{k['tile']['fast_bytes']} bytes before it ({k['traffic'][far]['why']})."
         )
     key = f"tang_verified:{Path(file).name.removesuffix('.cert.json')}:{digest[:8]}"
     year = str(document.get("date", ""))[:4] or "n.d."
@@ -154,7 +157,7 @@ def _citation(row: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, 
     )
     return {
         "file": file, "digest": f"sha256:{digest}", "bound": " ".join(said), "bibtex": bibtex,
-        "audit": f"tang-verified audit {file}", "check": f"tang-verified bound {file} {sizes}".rstrip(),
+        "audit": f"tang-verified audit {file}", "check": " ".join(filter(None, (f"tang-verified bound {file}", sizes, memory))),
     }  # fmt: skip
 
 
