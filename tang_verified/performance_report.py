@@ -73,7 +73,10 @@ def gather(path: Path, device: Device | None = None) -> Report:
             problems.append(problem)
     if not documents and (problems or not certificates):
         raise problems[0] if problems else BenchError(f"{path}: neither measured rows nor certificates")
-    entries = [_entry(row, document, certificates, device) for document in documents for row in document["rows"]]
+    try:
+        entries = [_entry(row, document, certificates, device) for document in documents for row in document["rows"]]
+    except (KeyError, IndexError, TypeError, AttributeError) as problem:
+        raise BenchError(f"{path}: a row is not as benchmarks/floors.py writes it: {type(problem).__name__} {problem}") from None
     used = {entry.citation["file"] for entry in entries}
     unmeasured = [_unmeasured(p) for name, p in sorted(certificates.items()) if name not in used]
     first = documents[0] if documents else {}
@@ -346,4 +349,6 @@ def _roofline(report: Report) -> str:
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = out.getvalue()
-    return text[text.index("<svg") :]
+    hidden = len(report.entries) - len(points)
+    note = f"<small>{hidden} rows of which no byte must cross are not in the plot.</small>" if hidden else ""
+    return text[text.index("<svg") :] + note
