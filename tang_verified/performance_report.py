@@ -76,7 +76,7 @@ def gather(path: Path, device: Device | None = None) -> Report:
     try:
         entries = [_entry(row, document, certificates, device) for document in documents for row in document["rows"]]
     except (KeyError, IndexError, TypeError, AttributeError) as problem:
-        raise BenchError(f"{path}: a row is not as benchmarks/floors.py writes it: {type(problem).__name__} {problem}") from None
+        raise BenchError(f"{path}: a row is not as benchmarks/floors.py writes it: {problem!r}") from None
     used = {entry.citation["file"] for entry in entries}
     unmeasured = [_unmeasured(p) for name, p in sorted(certificates.items()) if name not in used]
     first = documents[0] if documents else {}
