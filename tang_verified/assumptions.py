@@ -26,8 +26,8 @@ LEMMAS = {  # what an obligation's name ends in -> the lemma whose condition it 
 }
 BOUNDS = "max (min) of a fold is at least (most) each of its elements, and that of a part at most (least) that of the whole"
 TRAFFIC = (
-    "traffic: |E| <= the product of |f(E)|^s wherever weights s satisfy the rank conditions (Bennett, Carbery, Christ, Tao 2010; "
-    "Christ, Demmel, Knight, Scanlon, Yelick 2013), which is enough on the lattice of the maps' kernels (Valdimarsson 2010)"
+    "traffic: |E| <= the product of |f(E)|^s wherever weights s satisfy the rank conditions (Bennett, Carbery, Christ, Tao "
+    "2010; Christ, Demmel, Knight, Scanlon, Yelick 2013); the lattice of the kernels is enough (Valdimarsson 2010)"
 )
 
 
