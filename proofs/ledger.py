@@ -238,13 +238,11 @@ class Ledger:
         self.axioms.update(encoder.axioms_used)
         self.record(name, "z3", text)
 
-    @staticmethod
-    def _model(assertions: Sequence[Any]) -> Any:
+    def _model(self, assertions: Sequence[Any]) -> Any:
         """A counterexample to show, in the encoder's own terms."""
-        problem = z3.Solver()
-        problem.set("rlimit", Z3_BUDGET)
-        problem.add(*assertions)
-        return problem.model() if problem.check() == z3.sat else z3.Model()
+        there = [a if a is True else a.translate(self.asker.context) for a in assertions]
+        answer, problem = self.asker.ask(there, Z3_BUDGET)
+        return problem.model().translate(z3.main_ctx()) if answer == z3.sat else z3.Model()
 
     def reachable(self, name: str, encoder: Encoder, facts: Sequence[Any]) -> None:
         """State that the encoded facts have a model; `ground` finds it, or refuses."""
