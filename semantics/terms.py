@@ -63,7 +63,7 @@ class IllFormed(ValueError):
 class Node:
     """A frozen term that remembers what was asked of it before, so that shared subterms are walked once."""
 
-    __slots__ = ("_alpha", "_canonical", "_free", "_hash", "_reads", "_sort", "_sound")
+    __slots__ = ("_alpha", "_canonical", "_free", "_hash", "_infinite", "_reads", "_sort", "_sound")
     _hash: int
 
     def __hash__(self) -> int:
