@@ -36,10 +36,9 @@ from tang_verified.semantics.terms import (
     Sym,
     Term,
     Var,
-    children,
     free_vars,
-    reads,
     substitute,
+    tensors,
 )
 
 
@@ -113,22 +112,22 @@ def linear(term: Term, carried: Read, limits: list[Line]) -> Line:
     def anew(node: Term) -> Line:
         if node == carried:
             return Line(REAL_ONE, REAL_ZERO, REAL_ZERO)
-        if carried not in reads(node):
+        if carried.tensor not in tensors(node):
             return constant(node)
         match node:
             case Op("add", (a, b)):
                 return walk(a).plus(walk(b))
             case Op("max", (a, b)):
                 return walk(a).most(walk(b))
-            case Op("mul", (a, b)) if carried not in reads(b):
+            case Op("mul", (a, b)) if carried.tensor not in tensors(b):
                 return walk(a).times(b)
-            case Op("mul", (a, b)) if carried not in reads(a):
+            case Op("mul", (a, b)) if carried.tensor not in tensors(a):
                 return walk(b).times(a)
-            case Op("div", (a, b)) if carried not in reads(b):
+            case Op("div", (a, b)) if carried.tensor not in tensors(b):
                 return Line(*(part if part == REAL_ZERO else Op("div", (part, b)) for part in walk(a)))
-            case Op("select", (condition, a, b)) if carried not in reads(condition):
+            case Op("select", (condition, a, b)) if carried.tensor not in tensors(condition):
                 return walk(a).chosen(condition, walk(b))
-            case Op("select", (Op("le", (most, Const() as limit)), a, _)) if carried not in reads(limit):
+            case Op("select", (Op("le", (most, Const() as limit)), a, _)) if carried.tensor not in tensors(limit):
                 # Where the condition fails the recurrence gives infinity, which is above the other branch.
                 limits.append(walk(most).times(number(1 / limit.value)))  # type: ignore[operator]
                 return walk(a)
@@ -144,7 +143,7 @@ def _within(fold: Fold, carried: Read) -> bool:
     """Whether the carried error stands where the fold's axes hide a name of it, or in the domain."""
     bound = {axis.name for axis in fold.axes}
     outside = (*(axis.extent for axis in fold.axes), fold.guard)
-    return bool(bound & free_vars(carried)) or any(carried in reads(part) for part in outside)
+    return bool(bound & free_vars(carried)) or any(carried.tensor in tensors(part) for part in outside)
 
 
 def _folded(fold: Fold, line: Line) -> Line:

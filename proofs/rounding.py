@@ -34,6 +34,7 @@ from tang_verified.semantics.rounding import (
     Pair,
     Rounding,
     Rules,
+    Sharing,
     choose,
     either,
     larger,
@@ -65,6 +66,7 @@ from tang_verified.semantics.terms import (
     rebuild,
     sort_of,
     substitute,
+    tensors,
 )
 
 COMPARISONS = ("lt", "le", "eq", "ne")
@@ -123,7 +125,7 @@ def bounds(kernel: Kernel, rounding: Rounding) -> tuple[Bound, ...]:
     out = []
     for name in kernel.outputs:
         axes = kernel.program.definition(name).axes
-        error = POS_INF if rounding.unsaid else at_index(walk.outputs[name], axes)
+        error = POS_INF if rounding.unsaid else walk.at_index(walk.outputs[name], axes)
         out.append(Bound(kernel.name, name, axes, error, tuple(walk.reasons) if POS_INF == error else ()))
     return tuple(out)
 
@@ -137,6 +139,7 @@ class Walk:
         self.cells: dict[str, Cell] = {}
         self.outputs: dict[str, list[Write]] = {name: [] for name in kernel.outputs}
         self.reasons: dict[str, None] = {}
+        self.share = Sharing()
 
     # -- statements -----------------------------------------------------------------------------------------------------
 
@@ -173,7 +176,7 @@ class Walk:
             return
         names = statement.claim.index if statement.claim is not None else tuple(f"{cell.buffer.name}.{k}" for k in range(len(index)))
         fixed = [k for k, part in enumerate(index) if not free_vars(part) & {axis.name for axis in axes}]
-        fresh = at_index([Write(axes, index, guard, error)], names)
+        fresh = self.at_index([Write(axes, index, guard, error)], names)
         if statement.claim is not None:
             new = self.values(statement.claim.value, statement)
             here = conj(*(Op("eq", (Var(names[k]), index[k])) for k in fixed if cell.buffer.shape[k] != Const(1)))
@@ -181,24 +184,71 @@ class Walk:
             cell.value, cell.error = new, choose(here, fresh, kept)
         else:
             there = {part.name: Var(name) for part, name in zip(index, names, strict=True) if isinstance(part, Var)}
-            cell.value, cell.error = canonical(substitute(value, dict(there))), fresh
+            cell.value, cell.error = self.neat(value, there), fresh
         cell.index = names
 
     def values(self, term: Term, statement: Assign) -> Term:
-        return canonical(Statement(self, statement).value(term))
+        return self.neat(Statement(self, statement).value(term))
+
+    def neat(self, term: Term, values: Mapping[str, Term] | None = None) -> Term:
+        """The term at other values, its integers in canonical form, shared."""
+        moved = substitute(term, dict(values)) if values else term
+        return self.share(canonical(self.share(moved)))
 
     def content(self, cell: Cell, index: tuple[Term, ...]) -> Pair:
         """Value and error at an index."""
         if cell.claim is not None:
             there = dict(zip(cell.claim.index, index, strict=True))
-            return canonical(substitute(cell.claim.value, there)), self.at(cell.writes, index)
+            return self.neat(cell.claim.value, there), self.at(cell.writes, index)
         there = dict(zip(cell.index, index, strict=True))
         value = cell.value if cell.value is not None else POS_INF
-        return canonical(substitute(value, there)), canonical(substitute(cell.error, there))
+        return self.neat(value, there), self.neat(cell.error, there)
 
     def at(self, writes: list[Write], index: tuple[Term, ...]) -> Term:
         names = tuple(f".at{k}" for k in range(len(index)))
-        return canonical(substitute(at_index(writes, names), dict(zip(names, index, strict=True))))
+        return self.neat(self.at_index(writes, names), dict(zip(names, index, strict=True)))
+
+    def put(self, term: Term, found: Mapping[str, tuple[tuple[str, ...], Term]]) -> Term:
+        """The term with the solved errors in place of the carried ones; zeros and infinities are done with again."""
+        known = {carried_error(name): entry for name, entry in found.items()}
+        memo: dict[int, Term] = {}
+
+        def walk(node: Term) -> Term:
+            if id(node) not in memo:
+                memo[id(node)] = anew(node)
+            return memo[id(node)]
+
+        def anew(node: Term) -> Term:
+            if tensors(node).isdisjoint(known):
+                return node
+            if isinstance(node, Read) and node.tensor in known:
+                names, error = known[node.tensor]
+                return self.neat(error, dict(zip(names, node.index, strict=True)))
+            return rebuilt(node, tuple(walk(part) for part in children(node)))
+
+        return self.share(walk(term))
+
+    def at_index(self, writes: Sequence[Write], names: tuple[str, ...]) -> Term:
+        """The error at the index `names`: of the write that reaches it."""
+        out: Term = REAL_ZERO
+        for write in writes:
+            places, left = inverse(write.index, write.axes, names)
+            error = write.error
+            if error not in (REAL_ZERO, POS_INF):
+                error = self.neat(error, places)
+            here = [canonical(substitute(write.guard, places))]
+            for axis in write.axes if len(writes) > 1 else ():
+                if axis.name in places:
+                    here.append(canonical(Op("and", (Op("le", (Const(0), places[axis.name])), Op("lt", (places[axis.name], substitute(axis.extent, places)))))))
+            hits = tuple(Op("eq", (Var(name), substitute(part, places))) for name, part in zip(names, write.index, strict=True))
+            hits = tuple(hit for hit in map(canonical, hits) if hit != TRUE)
+            if left and error not in (REAL_ZERO, POS_INF):
+                axes = tuple(Axis(a.name, canonical(substitute(a.extent, places))) for a in left)
+                error = larger(Op("max", (Fold(MAX, axes, conj(*here, *hits), (error,)), REAL_ZERO)), REAL_ZERO)
+            elif len(writes) > 1 and error != REAL_ZERO:
+                error = choose(conj(*here), error, REAL_ZERO)
+            out = larger(out, error)
+        return self.share(out)
 
     def loop(self, loop: For, loops: tuple[For, ...]) -> None:
         """The body again and again, until it is known which carried buffers have errors at all; then these are solved."""
@@ -223,15 +273,15 @@ class Walk:
                 del writes[wrote[name] :]
         found = self._solve(loop, entry, {name: error for name, error in after.items() if name not in exact})
         for name, cell in self.cells.items():
-            cell.writes[counts[name] :] = [replace(w, error=put(w.error, found)) for w in cell.writes[counts[name] :]]
+            cell.writes[counts[name] :] = [replace(w, error=self.put(w.error, found)) for w in cell.writes[counts[name] :]]
         for name, writes in self.outputs.items():
-            writes[wrote[name] :] = [replace(w, error=put(w.error, found)) for w in writes[wrote[name] :]]
+            writes[wrote[name] :] = [replace(w, error=self.put(w.error, found)) for w in writes[wrote[name] :]]
         for carried in loop.carried:
             cell, claim = self.cells[carried.buffer], carried.claim
             end = {loop.axis.name: loop.axis.extent}
             _, error = found.get(carried.buffer, (claim.index, REAL_ZERO))
             cell.index = claim.index
-            cell.value, cell.error = canonical(substitute(claim.value, end)), canonical(substitute(error, end))
+            cell.value, cell.error = self.neat(claim.value, end), self.neat(error, end)
 
     def _named(self, cell: Cell, claim: Claim) -> Term:
         """The error in the claim's own index names."""
@@ -245,12 +295,12 @@ class Walk:
         while waiting:
             ready = [n for n, e in waiting.items() if not _carried(e) & (waiting.keys() - {n})]
             for name in ready or list(waiting):
-                error = put(waiting.pop(name), found)
+                error = self.put(waiting.pop(name), found)
                 try:
                     if not ready:
                         raise NotLinear
                     step = f"{loop.axis.name}.{name}"
-                    closed = solved(error, _placeholder(name, index[name]), loop.axis.name, entry[name], step)
+                    closed = self.share(solved(error, _placeholder(name, index[name]), loop.axis.name, entry[name], step))
                 except NotLinear:
                     self.reasons[f"the error that {name} carries through loop {loop.axis.name} is not solved"] = None
                     closed = POS_INF
@@ -270,6 +320,7 @@ class Statement:
         target = self.dtype(self.statement.target)
         self.rules = Rules(self.walk.rounding, "float64" if "float64" in (*dtypes, target) else "float32")
         self.target: DType = target or "float32"
+        self.share = self.walk.share
         self.memo: dict[Term, Pair] = {}
         self.steady: dict[Term, Term] = {}
         self.nested: dict[Fold, bool] = {}
@@ -307,7 +358,8 @@ class Statement:
     def pair(self, term: Term) -> Pair:
         """The value over the reals, and the error of what is computed; for integers and conditions, see `unsteady`."""
         if term not in self.memo:
-            self.memo[term] = self._pair(term)
+            value, error = self._pair(term)
+            self.memo[term] = self.share(value), self.share(error)
         return self.memo[term]
 
     def _pair(self, term: Term) -> Pair:
@@ -496,51 +548,7 @@ def _placeholder(name: str, index: tuple[str, ...]) -> Read:
 
 
 def _carried(term: Term) -> set[str]:
-    return {r.tensor.removesuffix(".carried") for r in reads(term) if r.tensor.endswith(".carried")}
-
-
-def put(term: Term, found: Mapping[str, tuple[tuple[str, ...], Term]]) -> Term:
-    """The term with the solved errors in place of the carried ones; zeros and infinities are done with again."""
-    known = {carried_error(name): entry for name, entry in found.items()}
-    memo: dict[Term, Term] = {}
-
-    def walk(node: Term) -> Term:
-        if node not in memo:
-            memo[node] = anew(node)
-        return memo[node]
-
-    def anew(node: Term) -> Term:
-        if not any(r.tensor in known for r in reads(node)):
-            return node
-        if isinstance(node, Read) and node.tensor in known:
-            names, error = known[node.tensor]
-            return canonical(substitute(error, dict(zip(names, node.index, strict=True))))
-        return rebuilt(node, tuple(walk(part) for part in children(node)))
-
-    return walk(term)
-
-
-def at_index(writes: Sequence[Write], names: tuple[str, ...]) -> Term:
-    """The error at the index `names`: of the write that reaches it."""
-    out: Term = REAL_ZERO
-    for write in writes:
-        places, left = inverse(write.index, write.axes, names)
-        error = write.error
-        if error not in (REAL_ZERO, POS_INF):
-            error = canonical(substitute(error, places))
-        here = [canonical(substitute(write.guard, places))]
-        for axis in write.axes if len(writes) > 1 else ():
-            if axis.name in places:
-                here.append(canonical(Op("and", (Op("le", (Const(0), places[axis.name])), Op("lt", (places[axis.name], substitute(axis.extent, places)))))))
-        hits = tuple(Op("eq", (Var(name), substitute(part, places))) for name, part in zip(names, write.index, strict=True))
-        hits = tuple(hit for hit in map(canonical, hits) if hit != TRUE)
-        if left and error not in (REAL_ZERO, POS_INF):
-            axes = tuple(Axis(a.name, canonical(substitute(a.extent, places))) for a in left)
-            error = larger(Op("max", (Fold(MAX, axes, conj(*here, *hits), (error,)), REAL_ZERO)), REAL_ZERO)
-        elif len(writes) > 1 and error != REAL_ZERO:
-            error = choose(conj(*here), error, REAL_ZERO)
-        out = larger(out, error)
-    return out
+    return {name.removesuffix(".carried") for name in tensors(term) if name.endswith(".carried")}
 
 
 def inverse(index: tuple[Term, ...], axes: tuple[Axis, ...], names: tuple[str, ...]) -> tuple[dict[str, Term], list[Axis]]:

@@ -30,7 +30,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from tang_verified.semantics.build import conj
-from tang_verified.semantics.terms import FALSE, POS_INF, REAL_ONE, REAL_ZERO, TRUE, Const, Fold, Op, Read, Term, once, rebuild, sort_of
+from tang_verified.semantics.terms import FALSE, POS_INF, REAL_ONE, REAL_ZERO, TRUE, Const, Fold, Op, Read, Term, children, once, rebuild, sort_of
 
 Pair: TypeAlias = tuple[Term, Term]  # a value over the reals, and a bound on the error of what is computed
 DIGITS = {"float16": 11, "float32": 24, "float64": 53}  # of the significand
@@ -62,6 +62,40 @@ class Rounding:
     @staticmethod
     def largest(dtype: str) -> Fraction:
         return (2 - Fraction(1, 2 ** (DIGITS[dtype] - 1))) * Fraction(2) ** (1 - SMALLEST[dtype])
+
+
+class Sharing:
+    """Equal terms become one object, so that a bound, in which the same value stands many times, is walked and compared once."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[object, ...], Term] = {}
+        self.shared: dict[int, Term] = {}
+
+    def __call__(self, term: Term) -> Term:
+        return self._walk(term, {})
+
+    def _walk(self, term: Term, memo: dict[int, Term]) -> Term:
+        if id(term) in self.shared:
+            return term
+        if id(term) not in memo:
+            parts = children(term)
+            fresh = tuple(self._walk(part, memo) for part in parts)
+            node = term if all(a is b for a, b in zip(fresh, parts, strict=True)) else rebuild(term, fresh)
+            found = self.known.setdefault((*self._own(node), *map(id, fresh)), node)
+            self.shared[id(found)] = memo[id(term)] = found
+        return memo[id(term)]
+
+    @staticmethod
+    def _own(node: Term) -> tuple[object, ...]:
+        match node:
+            case Op(name, _):
+                return "op", name
+            case Read(tensor, _, sort):
+                return "read", tensor, sort
+            case Fold(monoid, axes, _, _, place):
+                return "fold", monoid, tuple(axis.name for axis in axes), place
+            case _:
+                return "leaf", node
 
 
 # -- terms that are never negative: zeros, ones and infinities are done with at once ------------------------------------
