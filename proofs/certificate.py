@@ -10,8 +10,9 @@ that shows a statement's hypotheses satisfiable: sizes and axes are ints, reals 
 
 `arithmetic` is what the language of the printed texts says of rounding, line by line: stated by the printer, not proved.
 
-`traffic` and `rounding` are the places of the two bounds. Format 1 states neither, so both are null: "no bound is
-claimed". A reader of format 1 refuses anything else there.
+`rounding` holds the rounding bound of every kernel, a text, and the numbers of the language that it follows from (units
+roundoff, units in the last place); null: no bound is claimed. `traffic` is the place of the bound on traffic. Format 1 does
+not state it, so it is null, and a reader of format 1 refuses anything else there.
 
 Reading checks spelling, types, limits and constructors. It believes nothing else: `replay.py` proves everything again.
 """
@@ -25,16 +26,19 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from tang_verified.proofs import rounding_text
 from tang_verified.proofs.check import Certified
 from tang_verified.proofs.effects import kernel_effect, step_effect
 from tang_verified.proofs.ledger import Obligation
 from tang_verified.proofs.models import read_model
+from tang_verified.proofs.rounding import bounds
 from tang_verified.proofs.steps import RULES, Step, follow
 from tang_verified.proofs.strict_json import canonical, digest, parse
 from tang_verified.semantics.exact import Model
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.meaning import AXIOMS
 from tang_verified.semantics.program import Program
+from tang_verified.semantics.rounding import Rounding
 from tang_verified.semantics.serial import (
     BadData,
     Decoder,
@@ -94,18 +98,24 @@ class CertificateData:
     digest: str
     body: dict[str, Any]
     broken: str = ""
+    rounding: Rounding | None = None
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def write(certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str]) -> str:
-    """The certificate of what was proved, beside printed `sources` (file name -> text) and their language's `arithmetic`."""
+def write(
+    certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str], *, rounding: Rounding | None = None
+) -> str:  # fmt: skip
+    """The certificate of what was proved, beside printed `sources` (file name -> text) and their language's `arithmetic`,
+    in words and in the numbers that bounds on rounding follow from."""
     digests = {identifier_of_file(name): text_digest(content) for name, content in sources.items()}
-    return spell(body_of(certified, digests, arithmetic), versions())
+    return spell(body_of(certified, digests, arithmetic, rounding=rounding), versions())
 
 
-def body_of(certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str]) -> dict[str, Any]:
+def body_of(
+    certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str], *, rounding: Rounding | None = None
+) -> dict[str, Any]:  # fmt: skip
     """The digested part, from what the checker proved, the digests of the sources, and what is said of their arithmetic."""
     table = Encoder()
     traced = table.program(certified.traced)
@@ -134,8 +144,15 @@ def body_of(certified: Certified, sources: Mapping[str, str], arithmetic: Sequen
         "models": dict(certified.models),
         "axioms": {name: AXIOMS[name] for name in certified.axioms},
         "conventions": list(conventions(table)), "sources": dict(sources), "arithmetic": list(arithmetic),
-        "rounding": None, "traffic": None,
+        "rounding": rounding_of(certified.kernels, rounding), "traffic": None,
     }  # fmt: skip
+
+
+def rounding_of(kernels: Sequence[Kernel], rounding: Rounding | None) -> dict[str, Any] | None:
+    """The rounding bounds of kernels in a language's arithmetic."""
+    if rounding is None:
+        return None
+    return rounding_text.data(rounding, tuple(bound for kernel in kernels for bound in bounds(kernel, rounding)))
 
 
 def record(obligation: Obligation) -> dict[str, str]:
@@ -214,9 +231,8 @@ def _read(top: dict[str, Any]) -> CertificateData:
     if top["format"] != FORMAT:
         raise BadData(f"format {str(top['format'])[:80]!r}, this reads {FORMAT!r}")
     body = fields(top["body"], PARTS, "body")
-    for bound in ("rounding", "traffic"):
-        if body[bound] is not None:
-            raise BadData(f"{bound}: this format states no such bound")
+    if body["traffic"] is not None:
+        raise BadData("traffic: this format states no such bound")
     table = Decoder(body["nodes"])
     traced = table.program(body["traced"], "traced")
     steps = tuple(_step(table, entry, f"steps[{k}]") for k, entry in enumerate(items(body["steps"], "steps")))
@@ -231,6 +247,7 @@ def _read(top: dict[str, Any]) -> CertificateData:
         tuple(text(entry, "arithmetic", 500) for entry in items(body["arithmetic"], "arithmetic")),
         {identifier_of_file(k): v for k, v in _texts(body["sources"], "sources", 64).items()},
         _texts(top["provers"], "provers", 100), text(top["digest"], "digest"), body, broken,
+        rounding_text.read(body["rounding"]),
     )  # fmt: skip
 
 

@@ -9,12 +9,13 @@ The conditions of the rules ("no overflow at this size") that e occurs in are ke
 
     e(t) = Fold(RECURRENCE, s < t, (α_s, β_s, γ_s, a_s, b_s, g_s))        in the order of s
 
-so that a running sum gets Σ_t β_t, a running maximum max_t γ_t, and an accumulator that is rescaled by r_t (online softmax, one-pass
-variance) Σ_t β_t·Π_{s>t} α_s: each tile's error, rescaled as often as the tile itself is.
+so that a running sum gets Σ_t β_t, a running maximum max_t γ_t, and an accumulator that is rescaled by r_t (online softmax,
+one-pass variance) Σ_t β_t·Π_{s>t} α_s: each tile's error, rescaled as often as the tile itself is.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import NamedTuple
 
 from tang_verified.semantics.rounding import choose, larger, number, plus, times
@@ -127,11 +128,11 @@ def linear(term: Term, carried: Read, limits: list[Line]) -> Line:
                 return Line(*(part if part == REAL_ZERO else Op("div", (part, b)) for part in walk(a)))
             case Op("select", (condition, a, b)) if carried.tensor not in tensors(condition):
                 return walk(a).chosen(condition, walk(b))
-            case Op("select", (Op("le", (most, Const() as limit)), a, _)) if carried.tensor not in tensors(limit):
+            case Op("select", (Op("le", (most, Const(Fraction() as limit))), a, _)):
                 # Where the condition fails the recurrence gives infinity, which is above the other branch.
-                limits.append(walk(most).times(number(1 / limit.value)))  # type: ignore[operator]
+                limits.append(walk(most).times(number(1 / limit)))
                 return walk(a)
-            case Fold(monoid, axes, guard, (body,)) if monoid in (ADD, MAX) and not _within(node, carried):
+            case Fold(monoid, _, _, (body,)) if monoid in (ADD, MAX) and not _within(node, carried):
                 return _folded(node, walk(body))
             case _:
                 raise NotLinear
@@ -159,7 +160,7 @@ def _folded(fold: Fold, line: Line) -> Line:
 
 
 def solved(term: Term, carried: Read, loop: str, first: Term, step: str) -> Term:
-    """The error at the head of iteration `loop`; `term` is what an iteration makes of `carried`, `first` what it begins with."""
+    """The error at the head of iteration `loop`: `term` is what an iteration makes of `carried`, which is `first` at first."""
     limits: list[Line] = []
     line = linear(term, carried, limits)
     most = constant(REAL_ZERO)

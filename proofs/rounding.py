@@ -24,8 +24,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import prod
+from itertools import pairwise
 
+from tang_verified.proofs.execute import all_folds
 from tang_verified.proofs.recurrence import NotLinear, solved
 from tang_verified.semantics.build import canonical, conj, linear
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Claim, For, Kernel, Stmt
@@ -37,20 +38,24 @@ from tang_verified.semantics.rounding import (
     Sharing,
     choose,
     either,
+    infinities,
     larger,
     plus,
     rebuilt,
-    infinities,
+    support,
 )
 from tang_verified.semantics.terms import (
     ADD,
     ANY,
     FALSE,
+    INT_ADD,
     MAX,
     MIN,
+    ONE,
     POS_INF,
     REAL_ZERO,
     TRUE,
+    ZERO,
     Axis,
     Const,
     Fold,
@@ -125,7 +130,7 @@ def bounds(kernel: Kernel, rounding: Rounding) -> tuple[Bound, ...]:
     out = []
     for name in kernel.outputs:
         axes = kernel.program.definition(name).axes
-        error = POS_INF if rounding.unsaid else walk.at_index(walk.outputs[name], axes)
+        error: Term = POS_INF if rounding.unsaid else walk.at_index(walk.outputs[name], axes)
         out.append(Bound(kernel.name, name, axes, error, tuple(walk.reasons) if POS_INF == error else ()))
     return tuple(out)
 
@@ -174,7 +179,8 @@ class Walk:
         if cell.claim is not None:
             cell.writes.append(Write(around + axes, index, guard, error))
             return
-        names = statement.claim.index if statement.claim is not None else tuple(f"{cell.buffer.name}.{k}" for k in range(len(index)))
+        own = tuple(f"{cell.buffer.name}.{k}" for k in range(len(index)))
+        names = own if statement.claim is None else statement.claim.index
         fixed = [k for k, part in enumerate(index) if not free_vars(part) & {axis.name for axis in axes}]
         fresh = self.at_index([Write(axes, index, guard, error)], names)
         if statement.claim is not None:
@@ -239,9 +245,10 @@ class Walk:
             here = [canonical(substitute(write.guard, places))]
             for axis in write.axes if len(writes) > 1 else ():
                 if axis.name in places:
-                    here.append(canonical(Op("and", (Op("le", (Const(0), places[axis.name])), Op("lt", (places[axis.name], substitute(axis.extent, places)))))))
-            hits = tuple(Op("eq", (Var(name), substitute(part, places))) for name, part in zip(names, write.index, strict=True))
-            hits = tuple(hit for hit in map(canonical, hits) if hit != TRUE)
+                    place, extent = places[axis.name], substitute(axis.extent, places)
+                    here.append(conj(canonical(Op("le", (ZERO, place))), canonical(Op("lt", (place, extent)))))
+            met = (Op("eq", (Var(name), substitute(part, places))) for name, part in zip(names, write.index, strict=True))
+            hits = tuple(hit for hit in map(canonical, met) if hit != TRUE)
             if left and error not in (REAL_ZERO, POS_INF):
                 axes = tuple(Axis(a.name, canonical(substitute(a.extent, places))) for a in left)
                 error = larger(Op("max", (Fold(MAX, axes, conj(*here, *hits), (error,)), REAL_ZERO)), REAL_ZERO)
@@ -323,7 +330,8 @@ class Statement:
         self.share = self.walk.share
         self.memo: dict[Term, Pair] = {}
         self.steady: dict[Term, Term] = {}
-        self.nested: dict[Fold, bool] = {}
+        outer = all_folds(self.statement.value)
+        self.nested = {inner for fold in outer for part in children(fold) for inner in all_folds(part)}  # folds within folds
 
     def dtype(self, name: str) -> DType | None:
         if name in self.walk.cells:
@@ -392,9 +400,7 @@ class Statement:
 
     def _read(self, term: Read) -> Pair:
         index = tuple(canonical(self.value(part)) for part in term.index)
-        shaky = FALSE
-        for part in term.index:
-            shaky = either(shaky, self.unsteady(part))
+        shaky = self._any(term.index)
         if term.tensor in self.walk.cells:
             value, error = self.walk.content(self.walk.cells[term.tensor], index)
         else:
@@ -429,7 +435,7 @@ class Statement:
             case Op("trunc", (a,)):
                 error = self.pair(a)[1]
                 return FALSE if error == REAL_ZERO else canonical(Op("not", (Op("eq", (error, REAL_ZERO)),)))
-            case Fold(monoid, axes, _, body, _):
+            case Fold(_, axes, _, body, _):
                 guard = self.value(term.guard)
                 parts = either(self._any(body), self.unsteady(term.guard))
                 extents = self._any(tuple(axis.extent for axis in axes))
@@ -468,9 +474,6 @@ class Statement:
         return tuple(Axis(axis.name, canonical(self.value(axis.extent))) for axis in axes)
 
     def _fold(self, term: Fold) -> Pair:
-        for part in term.body:
-            for inner in _folds(part):
-                self.nested[inner] = True
         guard, axes = canonical(self.value(term.guard)), self._axes(term.axes)
         body = tuple(canonical(self.value(part)) for part in term.body)
         value = Fold(term.monoid, axes, guard, body, term.component)
@@ -483,7 +486,7 @@ class Statement:
         if self.statement.unit:
             self.because(f"how {self.statement.unit} rounds its sums is not stated")
         elif monoid == ADD and alone is not None:
-            found = self.rules.total(alone, leaf, error, self.depth(term, axes))
+            found = self.rules.total(alone, leaf, error, self.depth(term, axes, guard, leaf))
             return alone, choose(shaky, POS_INF, found)
         elif monoid in (MAX, MIN) and alone is not None:
             if error == REAL_ZERO:
@@ -494,32 +497,37 @@ class Statement:
             self.because(f"a fold by {term.monoid.name} has no rule")
         return value, POS_INF
 
-    def depth(self, fold: Fold, axes: tuple[Axis, ...]) -> Term:
-        """The most additions that an element passes through. Lanes and threads are joined in pairs, step by step."""
+    def depth(self, fold: Fold, axes: tuple[Axis, ...], guard: Term, leaf: Term) -> Term:
+        """The most additions that an element passes through: the steps of the axes that run one after the other, but the first,
+        which adds to 0; and lanes and threads, which are joined in pairs. To add 0, as beyond a ragged end, rounds nothing."""
         kinds, one = dict(self.statement.fold_kinds), self.walk.kernel.machine.threads == 1
-        joins, steps, symbolic = 0, 1, []
         spread = any(loop.kind == "lane" for loop in self.statement.loops)
+        joins, steps = 0, []
         for place, axis in enumerate(axes):
             kind = kinds.get(fold.axes[place].name, "seq")
             count = axis.extent.value if isinstance(axis.extent, Const) else None
-            lanes = kind == "lane" and one and not spread and not self.nested.get(fold) and place == len(axes) - 1
-            if isinstance(count, int) and (kind == "thread" or lanes and count & (count - 1) == 0 and count > 1):
+            lanes = kind == "lane" and one and not spread and fold not in self.nested and place == len(axes) - 1
+            if isinstance(count, int) and count > 1 and (kind == "thread" or (lanes and count & (count - 1) == 0)):
                 joins += (count - 1).bit_length()
-            elif isinstance(count, int):
-                steps *= max(count, 1)
             else:
-                symbolic.append(Op("max", (axis.extent, Const(1))))
-        if not symbolic:
-            return Const(steps - 1 + joins)
-        total: Term = Const(steps)
-        for extent in symbolic:
-            total = Op("mul", (total, extent))
-        if free_vars(total) & {axis.name for axis in axes}:  # an extent that depends on an axis before it
-            counted = [Axis(a.name, a.extent) for a in axes]
-            from tang_verified.semantics.terms import INT_ADD, ONE
+                steps.append(axis)
+        taken = _product(tuple(steps)) if not joins or steps else ONE
+        most = canonical(Op("add", (taken, Const(joins - 1))))
+        nonzero = support(leaf)
+        if nonzero == TRUE:
+            return most
+        counted = Op("add", (Fold(INT_ADD, axes, guard, (Op("select", (nonzero, ONE, ZERO)),)), Const(-1)))
+        return Op("max", (Op("min", (most, counted)), ZERO))
 
-            total = Fold(INT_ADD, tuple(counted), TRUE, (ONE,))
-        return canonical(Op("add", (total, Const(joins))))
+
+def _product(axes: tuple[Axis, ...]) -> Term:
+    """The number of elements of a box, at least 1."""
+    if any(free_vars(axis.extent) & {other.name for other in axes} for axis in axes):
+        return Op("max", (Fold(INT_ADD, axes, TRUE, (ONE,)), ONE))
+    total: Term = ONE
+    for axis in axes:
+        total = Op("mul", (total, axis.extent if isinstance(axis.extent, Const) else Op("max", (axis.extent, ONE))))
+    return canonical(total)
 
 
 def component(monoid: Monoid, place: int) -> Monoid | None:
@@ -532,12 +540,6 @@ def component(monoid: Monoid, place: int) -> Monoid | None:
                 if monoid.combine[place] == want and monoid.identity[place] == known.identity[0]:
                     return known
     return None
-
-
-def _folds(term: Term) -> list[Fold]:
-    from tang_verified.proofs.execute import all_folds
-
-    return all_folds(term)
 
 
 # -- carried errors, and errors at an index ---------------------------------------------------------------------------------
@@ -590,7 +592,7 @@ def _mixed_radix(digits: list[tuple[int, str]], extents: Mapping[str, Term]) -> 
         return True
     if digits[0][0] < 1:
         return False
-    for (c, n), (above, _) in zip(digits, digits[1:], strict=False):
+    for (c, n), (above, _) in pairwise(digits):
         extent = extents[n]
         if not isinstance(extent, Const) or not isinstance(extent.value, int) or above % c or above < c * extent.value:
             return False

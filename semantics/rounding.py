@@ -17,7 +17,8 @@ u is the unit roundoff, η the most that an underflow loses; a function that is 
 each of which passes through at most D additions, is within Σe + γ_D·Σ(|x| + e), γ_D = D·u / (1 − D·u).
 
 `a·b + c` rounded once instead of twice has a rounding less, so that the rules hold for it. A condition on reals may come out
-otherwise than over the reals where the two sides are nearer than their errors: the bound there is the difference of the branches.
+otherwise than over the reals where the two sides are nearer than their errors: the bound there is the difference of the
+branches.
 
 Infinite values come from identities and masks alone, and are exact: −∞ stays −∞ as long as all errors are finite.
 """
@@ -30,7 +31,22 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from tang_verified.semantics.build import conj
-from tang_verified.semantics.terms import FALSE, POS_INF, REAL_ONE, REAL_ZERO, TRUE, Const, Fold, Op, Read, Term, children, once, rebuild, sort_of
+from tang_verified.semantics.terms import (
+    FALSE,
+    POS_INF,
+    REAL_ONE,
+    REAL_ZERO,
+    TRUE,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    children,
+    once,
+    rebuild,
+    sort_of,
+)  # fmt: skip
 
 Pair: TypeAlias = tuple[Term, Term]  # a value over the reals, and a bound on the error of what is computed
 DIGITS = {"float16": 11, "float32": 24, "float64": 53}  # of the significand
@@ -65,7 +81,7 @@ class Rounding:
 
 
 class Sharing:
-    """Equal terms become one object, so that a bound, in which the same value stands many times, is walked and compared once."""
+    """Equal terms become one object, so that a bound, in which one value stands many times, is walked and compared once."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[object, ...], Term] = {}
@@ -146,6 +162,21 @@ def size(value: Term) -> Term:
             return choose(condition, size(a), size(b))
         case _:
             return Op("abs", (value,))
+
+
+def support(value: Term) -> Term:
+    """A condition on integers outside which the value, and what is computed for it, is 0."""
+    match value:
+        case Op("select", (condition, a, Const(Fraction() as zero))) if zero == 0 and _of_integers(condition):
+            return conj(condition, support(a))
+        case Op("mul", (a, b)):
+            return conj(support(a), support(b))
+        case _:
+            return TRUE
+
+
+def _of_integers(condition: Term) -> bool:
+    return sort_of(condition) != "real" and all(map(_of_integers, children(condition)))
 
 
 def rebuilt(term: Term, parts: tuple[Term, ...]) -> Term:
@@ -300,11 +331,10 @@ def exact(value: Fraction, dtype: str) -> bool:
 
 
 def _power_of_two(value: Term) -> bool:
-    return isinstance(value, Const) and isinstance(value.value, Fraction) and exact(value.value, "float16") and _odd(value.value)
-
-
-def _odd(value: Fraction) -> bool:
-    top, bottom = abs(value.numerator), value.denominator
+    """A factor that is known to round nothing."""
+    if not (isinstance(value, Const) and isinstance(value.value, Fraction) and exact(value.value, "float16")):
+        return False
+    top, bottom = abs(value.value.numerator), value.value.denominator
     return top != 0 and top & (top - 1) == 0 and bottom & (bottom - 1) == 0
 
 
@@ -332,7 +362,7 @@ def _div(rules: Rules, value: Term, a: Pair, b: Pair) -> Term:
 
 def _div0(rules: Rules, value: Term, a: Pair, b: Pair) -> Term:
     """0 where the divisor is 0, and is known to be."""
-    zero = Op("eq", (b[0], REAL_ZERO))
+    zero: Term = Op("eq", (b[0], REAL_ZERO))
     if b[1] != REAL_ZERO:
         zero = conj(zero, Op("eq", (b[1], REAL_ZERO)))
     return choose(zero, REAL_ZERO, _div(rules, value, a, b))
