@@ -374,6 +374,8 @@ class Statement:
         match term:
             case Const(Fraction() as number):
                 return term, self.rules.constant(number)
+            case Const("nan"):  # no number is within anything of it
+                return term, POS_INF
             case Read():
                 return self._read(term)
             case Fold():

@@ -176,7 +176,8 @@ def support(value: Term) -> Term:
 
 
 def _of_integers(condition: Term) -> bool:
-    return sort_of(condition) != "real" and all(map(_of_integers, children(condition)))
+    """One that reads nothing: it has a value wherever its axes have."""
+    return sort_of(condition) != "real" and not isinstance(condition, Read) and all(map(_of_integers, children(condition)))
 
 
 def rebuilt(term: Term, parts: tuple[Term, ...]) -> Term:
