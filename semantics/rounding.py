@@ -355,7 +355,9 @@ def _div(rules: Rules, value: Term, a: Pair, b: Pair) -> Term:
         p: Term = REAL_ZERO if a[1] == REAL_ZERO else Op("div", (a[1], size(b[0])))
     else:
         p = Op("div", (plus(a[1], times(size(value), b[1])), Op("sub", (size(b[0]), b[1]))))
-    e = rules.rounded(value, p, Fraction(0)) if _power_of_two(b[0]) else rules.function("div", value, p)
+    correct = rules.rounding.functions.get(("div", rules.dtype)) == Fraction(1, 2)
+    scales = correct and _power_of_two(b[0]) and not rules.rounding.neighbours
+    e = rules.rounded(value, p, Fraction(0)) if scales else rules.function("div", value, p)
     if b[1] == REAL_ZERO:
         return e
     return choose(Op("lt", (b[1], size(b[0]))), e, POS_INF)

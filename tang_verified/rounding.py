@@ -23,6 +23,7 @@ from tang_verified.semantics.rounding import Rounding
 
 Array = np.ndarray[Any, Any]
 MARGIN = 1 + 2.0**-20
+LEAST = 2.0**-1040  # what products of errors may lose to underflow in float64: of float64 alone is it no part of the bound
 
 
 def bounds_of(certified: Certified, rounding: Rounding) -> tuple[Bound, ...]:
@@ -43,6 +44,7 @@ def error_bound(
     for bound in known:
         tensor = program.tensor(bound.output)
         error = define(Def(Tensor(tensor.name, "float64", tensor.shape), bound.axes, bound.value), dict(sizes), arrays)
-        error = np.where(error >= 0, error * (2.0 if wide else MARGIN), np.inf)  # nan, too, is no bound
+        error = error * 2.0 + LEAST if wide else error * MARGIN
+        error = np.where(error >= 0, error, np.inf)  # nan, too, is no bound
         found[bound.output] = arrays[error_of(bound.output)] = error
     return tuple(found[name] for name in program.outputs)
