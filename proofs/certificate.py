@@ -1,7 +1,7 @@
 """The certificate: one JSON file that says what was proved, of what, and what it rests on.
 
     {"body": {"traced": program, "steps": [...], "kernels": [...], "obligations": [...], …},
-     "digest": sha256 of the body, "format": "tang_verified certificate 1", "provers": {versions}}
+     "digest": sha256 of the body, "format": "tang_verified certificate 2", "provers": {versions}}
 
 Canonical: sorted keys, one node, step or obligation a line, ids that are digests of the contents, rationals as "p/q"; no
 floats, dates, durations or paths; the same input gives the same bytes. The provers' versions stand outside the digest.
@@ -10,9 +10,9 @@ that shows a statement's hypotheses satisfiable: sizes and axes are ints, reals 
 
 `arithmetic` is what the language of the printed texts says of rounding, line by line: stated by the printer, not proved.
 
-`rounding` holds the rounding bound of every kernel, a text, and the numbers of the language that it follows from (units
-roundoff, units in the last place); null: no bound is claimed. `traffic` is the place of the bound on traffic. Format 1 does
-not state it, so it is null, and a reader of format 1 refuses anything else there.
+`traffic` holds, kernel by kernel, the claims of lower bounds on traffic, and the words for what each says. `rounding` holds the
+rounding bound of every kernel, a text, and the numbers of the language that it follows from (unit roundoffs, units in the last
+place); null: no bound is claimed.
 
 Reading checks spelling, types, limits and constructors. It believes nothing else: `replay.py` proves everything again.
 """
@@ -34,6 +34,7 @@ from tang_verified.proofs.models import read_model
 from tang_verified.proofs.rounding import bounds
 from tang_verified.proofs.steps import RULES, Step, follow
 from tang_verified.proofs.strict_json import canonical, digest, parse
+from tang_verified.proofs.traffic import Claim, read_claim, recorded
 from tang_verified.semantics.exact import Model
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.meaning import AXIOMS
@@ -52,7 +53,7 @@ from tang_verified.semantics.serial import (
 )  # fmt: skip
 from tang_verified.semantics.terms import IllFormed, Term
 
-FORMAT = "tang_verified certificate 1"
+FORMAT = "tang_verified certificate 2"
 PARTS = (
     "arithmetic", "axioms", "conventions", "kernels", "models", "nodes", "obligations", "result", "rounding", "sources",
     "statements", "steps", "traced", "traffic",
@@ -64,6 +65,7 @@ CONVENTIONS = (
     "x / 0 is nan; zeros have no sign",
     "sizes lie within the declared ranges; arrays have at most 2^62 elements",
 )
+NONE: Mapping[str, Sequence[Claim]] = {}
 EMPTY_ZERO = "empty=zero: -inf minus -inf is -inf (sub0), x over 0 is 0 (div0)"
 
 
@@ -96,6 +98,7 @@ class CertificateData:
     sources: dict[str, str]
     provers: dict[str, str]
     digest: str
+    claims: dict[str, tuple[Claim, ...]]  # on the traffic of each kernel
     body: dict[str, Any]
     broken: str = ""
     rounding: Rounding | None = None
@@ -105,18 +108,22 @@ class CertificateData:
 
 
 def write(
-    certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str], *, rounding: Rounding | None = None
+    certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str], claims: Mapping[str, Sequence[Claim]] = NONE,
+    rounding: Rounding | None = None,
 ) -> str:  # fmt: skip
-    """The certificate of what was proved, beside printed `sources` (file name -> text) and their language's `arithmetic`,
-    in words and in the numbers that bounds on rounding follow from."""
+    """The certificate of what was proved, beside printed `sources` (file name -> text), their language's `arithmetic` in words
+    and, for bounds on `rounding`, in numbers, and `claims` on each kernel's traffic. Raises `Refused` where one of these does
+    not hold."""
     digests = {identifier_of_file(name): text_digest(content) for name, content in sources.items()}
-    return spell(body_of(certified, digests, arithmetic, rounding=rounding), versions())
+    return spell(body_of(certified, digests, arithmetic, claims, rounding), versions())
 
 
 def body_of(
-    certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str], *, rounding: Rounding | None = None
+    certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str], claims: Mapping[str, Sequence[Claim]] = NONE,
+    rounding: Rounding | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The digested part, from what the checker proved, the digests of the sources, and what is said of their arithmetic."""
+    """The digested part, from what the checker proved, the digests of the sources, what is said of their arithmetic, and
+    claims on traffic."""
     table = Encoder()
     traced = table.program(certified.traced)
     program, steps = certified.traced, []
@@ -144,7 +151,8 @@ def body_of(
         "models": dict(certified.models),
         "axioms": {name: AXIOMS[name] for name in certified.axioms},
         "conventions": list(conventions(table)), "sources": dict(sources), "arithmetic": list(arithmetic),
-        "rounding": rounding_of(certified.kernels, rounding), "traffic": None,
+        "rounding": rounding_of(certified.kernels, rounding),
+        "traffic": {kernel.name: recorded(kernel, claims.get(kernel.name, ())) for kernel in certified.kernels},
     }  # fmt: skip
 
 
@@ -231,8 +239,6 @@ def _read(top: dict[str, Any]) -> CertificateData:
     if top["format"] != FORMAT:
         raise BadData(f"format {str(top['format'])[:80]!r}, this reads {FORMAT!r}")
     body = fields(top["body"], PARTS, "body")
-    if body["traffic"] is not None:
-        raise BadData("traffic: this format states no such bound")
     table = Decoder(body["nodes"])
     traced = table.program(body["traced"], "traced")
     steps = tuple(_step(table, entry, f"steps[{k}]") for k, entry in enumerate(items(body["steps"], "steps")))
@@ -246,7 +252,7 @@ def _read(top: dict[str, Any]) -> CertificateData:
         tuple(text(entry, "conventions", 500) for entry in items(body["conventions"], "conventions")),
         tuple(text(entry, "arithmetic", 500) for entry in items(body["arithmetic"], "arithmetic")),
         {identifier_of_file(k): v for k, v in _texts(body["sources"], "sources", 64).items()},
-        _texts(top["provers"], "provers", 100), text(top["digest"], "digest"), body, broken,
+        _texts(top["provers"], "provers", 100), text(top["digest"], "digest"), _claims(body["traffic"], kernels), body, broken,
         rounding_text.read(body["rounding"]),
     )  # fmt: skip
 
@@ -304,6 +310,11 @@ def _models(data: Any) -> dict[str, Model]:
     if type(data) is not dict:
         raise BadData("models: expected an object")
     return {text(key, "models", 64): read_model(value, f"model {key[:16]}") for key, value in data.items()}
+
+
+def _claims(data: Any, kernels: list[Any]) -> dict[str, tuple[Claim, ...]]:
+    entries = fields(data, [kernel["name"] for kernel in kernels], "traffic")
+    return {name: tuple(read_claim(c, name) for c in items(told, name)) for name, told in entries.items()}
 
 
 def _texts(data: Any, what: str, limit: int) -> dict[str, str]:

@@ -24,6 +24,7 @@ from tang_verified.proofs.ledger import Refused, Solver
 from tang_verified.proofs.readback import DIALECTS, read_back
 from tang_verified.proofs.rounding_text import difference
 from tang_verified.proofs.strict_json import digest
+from tang_verified.proofs.traffic import recorded as spelled
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.meaning import AXIOMS
 from tang_verified.semantics.serial import BadData
@@ -107,7 +108,7 @@ def audit_text(
         findings.append(Finding(file, "certificate", "", "limits", "error", "the terms grow too deep on the way"))
     else:
         findings += _rounding(data, certified, file)
-        findings += _compare(data, certified, file)
+        findings += _traffic(data, certified.kernels, file) or _compare(data, certified, file)
         findings += _read_back(data, certified.kernels, sources or {}, file)
         proved = len(certified.obligations)
         return Report(file, solver, tuple(findings), proved, data, None if findings else certified, notes)
@@ -223,7 +224,7 @@ def _compare(data: CertificateData, certified: Certified, file: str) -> list[Fin
             out.append(Finding(file, "certificate", "", f"axiom {name}", "mismatch", "listed, but nothing uses it"))
         elif data.axioms[name] != AXIOMS[name]:
             out.append(Finding(file, "certificate", "", f"axiom {name}", "mismatch", f"reads {data.axioms[name]!r}"))
-    fresh = certificate.body_of(certified, data.sources, data.arithmetic)
+    fresh = certificate.body_of(certified, data.sources, data.arithmetic, data.claims)
     told = {"obligations", "statements", "axioms", "sources", "rounding"}
     for part in sorted(set(fresh) - told):
         if fresh[part] != data.body[part] and not out:
@@ -237,6 +238,22 @@ def _rounding(data: CertificateData, certified: Certified, file: str) -> list[Fi
     derived = certificate.rounding_of(certified.kernels, data.rounding)
     found = difference(said, derived) if derived is not None else []
     return [Finding(file, "certificate", "", f"rounding/{which}", "mismatch", message) for which, message in found]
+
+
+def _traffic(data: CertificateData, kernels: tuple[Kernel, ...], file: str) -> list[Finding]:
+    """Claims that do not hold, and words that are not what a claim says."""
+    out = []
+    for kernel in kernels:
+        for number, claim in enumerate(data.claims[kernel.name]):
+            place = f"traffic/{number + 1}"
+            try:
+                says = spelled(kernel, (claim,))[0]["says"]
+            except Refused as refusal:
+                out.append(Finding(file, f"kernel {kernel.name}", "", place, refusal.verdict, refusal.why))
+                continue
+            if says != data.body["traffic"][kernel.name][number]["says"]:
+                out.append(Finding(file, f"kernel {kernel.name}", "", place, "mismatch", f"the claim says only: {says}"))
+    return out
 
 
 def _obligations(data: CertificateData, certified: Certified, file: str) -> list[Finding]:

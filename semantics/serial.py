@@ -394,6 +394,14 @@ ARITY = {"var": 2, "sym": 3, "bool": 2, "int": 2, "real": 2, "op": 3, "read": 4,
 STATEMENTS = {"alloc": 7, "for": 5, "assign": 10, "barrier": 1, "commit": 1, "wait": 2}
 
 
+def fraction(data: Any, what: str) -> Fraction:
+    """A finite rational, as "p/q" in lowest terms."""
+    number = rational(data, what)
+    if isinstance(number, str):
+        raise BadData(f"{what}: {number} is not finite")
+    return number
+
+
 def rational(data: Any, what: str) -> Fraction | str:
     value = _is(data, str, what)
     if value in INFINITIES:

@@ -133,10 +133,12 @@ class CompiledKernel:
     @cached_property
     def certificate(self) -> str:
         """The certificate as JSON text; `audit` re-checks it."""
+        from tang_verified.passes.traffic import propose
         from tang_verified.proofs.certificate import write
 
         stated = self._backend.arithmetic()
-        return write(self.certified, self.files, stated.lines(), rounding=stated.numbers())
+        claims = {kernel.name: propose(kernel) for kernel in self.certified.kernels}
+        return write(self.certified, self.files, stated.lines(), claims, stated.numbers())
 
     @cached_property
     def _bounds(self) -> tuple[Bound, ...]:

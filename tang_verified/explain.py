@@ -67,8 +67,8 @@ def explain(certificate: CertificateData | str, width: int = WIDTH) -> str:
     out += ["conventions", *(f"  {text}" for text in data.conventions)]
     out += ["arithmetic of the texts, as their language states it", *(f"  {text}" for text in data.arithmetic)]
     out += ["sources", *(f"  {name} sha256 {digest}" for name, digest in sorted(data.sources.items()))]
+    out += ["traffic", *_traffic(data)]
     out += ["rounding", *_rounding(data, width)]
-    out += ["bounds", "  none is claimed on traffic"]
     return "\n".join(out)
 
 
@@ -90,6 +90,16 @@ def _rounding(data: CertificateData, width: int) -> Iterator[str]:
         if len(lines) > LONGEST:
             yield f"    … {len(lines) - LONGEST} lines more are in the certificate"
         yield from (f"    {elide(line, width)}" for line in lines[-LONGEST:])
+
+
+def _traffic(data: CertificateData) -> list[str]:
+    """The claims: each holds for every size and every capacity of M bytes."""
+    out = []
+    for name, claims in data.body["traffic"].items():
+        out += [f"  kernel {name}: {claim['says']}" for claim in claims]
+        if not claims:
+            out.append(f"  kernel {name}: no more than its inputs once and its outputs once")
+    return out
 
 
 def _stored(data: CertificateData) -> list[str]:

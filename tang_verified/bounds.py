@@ -1,0 +1,63 @@
+"""How few bytes a kernel can move at given sizes: the claims of its certificate, and what it must touch at least once.
+
+    bound = traffic(kernel, {"n": 4096, "m": 4096, "k": 4096}, capacity=32 << 10)
+    bound.bytes, bound.why, bound.compulsory
+
+The theorems are in docs/traffic_bounds.md; `proofs/traffic.py` checks every number anew, from the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tang_verified.passes.traffic import best, propose, tile
+from tang_verified.proofs.traffic import Claim
+from tang_verified.semantics.counting import elements, extents
+from tang_verified.semantics.kernel import Kernel
+from tang_verified.semantics.statements import work
+
+
+@dataclass(frozen=True)
+class TrafficBound:
+    """No execution of the kernel at these sizes moves fewer than `bytes` to and from a fast memory of `capacity` bytes.
+
+    `compulsory`: the part of it that every input read once and every output written once make (0 of operands that may be
+    resident). `claim`: what gives the rest. `assumes`: what is assumed of data, in words. `tile`: extents of a tile that fits,
+    and the bytes that going tile by tile moves, for the statement of the claim.
+    """
+
+    bytes: int
+    compulsory: int
+    claim: Claim | None
+    why: str
+    assumes: tuple[str, ...]
+    tile: Mapping[str, int]
+    tile_bytes: int | None
+
+
+def traffic(
+    kernel: Kernel, sizes: Mapping[str, int], capacity: int, processors: int = 1, *, resident: bool = False,
+    claims: Sequence[Claim] | None = None,
+) -> TrafficBound:  # fmt: skip
+    """The bound at given sizes. `resident`: operands may lie in fast memory at the start (`capacity` bytes of them at most).
+
+    `processors`: fast memories of `capacity` bytes each; the bytes are the sum over all of them.
+    """
+    job = work(kernel)
+    tensors = dict.fromkeys(touch.access.tensor for touch in job.touches)
+    once = 0
+    for name in tensors:
+        touches = [touch for touch in job.touches if touch.access.tensor == name]
+        once += touches[0].access.width * elements(touches, sizes)
+    once = max(0, once - capacity * processors) if resident else once
+    moved, found = best(kernel, propose(kernel) if claims is None else claims, sizes, capacity, processors)
+    if resident:
+        moved = max(Fraction(0), moved - capacity * processors)
+    assumes = tuple(dict.fromkeys(text for touch in job.touches for text in touch.place.assumes))
+    if found is None or moved <= once:
+        return TrafficBound(once, once, None, "each input once, each output once", assumes, {}, None)
+    s = job.statements[found.claim.statement]
+    shape, cost = tile(s, extents(s, sizes), capacity)
+    return TrafficBound(-int(-moved // 1), once, found.claim, found.said(s), assumes, shape, cost)
