@@ -22,15 +22,16 @@ from tang_verified.proofs.rounding_text import numbers, rational
 Data = dict[str, Any]
 
 
-def two(x: Any, w: Any) -> Any:
+def two(x: Any) -> Any:
+    """Two kernels, of which the second reads what the first stores."""
     xp = x.__array_namespace__()
-    y = xp.exp(x @ w)
-    return y @ w.mT, y.sum(axis=0)
+    y = xp.exp(x)
+    return y, y.sum(axis=0)
 
 
 @cache
 def compiled() -> tv.CompiledKernel:
-    return tv.compile(two, x="n k", w="k m", name="two")
+    return tv.compile(two, x="n m", name="two")
 
 
 def bound(part: Data, number: int = -1) -> Data:
