@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tang_verified as tv
-from tests.conformance.backends import kernel
+from tests.conformance.backends import kernel, need
 from tests.conformance.programs import Case
 from tests.rounding.inputs import Array, inputs, worst
 from tests.test_examples import BLOCK, EXAMPLES, reference
@@ -22,8 +22,8 @@ SEVERAL_TILES = {
 }  # fmt: skip
 
 
-def check(case: Case, count: int, seed: int = 0, at: dict[str, int] | None = None) -> float:
-    compiled = kernel(case, "c")
+def check(case: Case, count: int, seed: int = 0, at: dict[str, int] | None = None, backend: str = "c") -> float:
+    compiled = kernel(case, backend)
 
     def known(arrays: list[Array]) -> Any:
         return reference(case.example, arrays)
@@ -68,6 +68,13 @@ def test_over_several_tiles_everywhere(example: str) -> None:
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e != BLOCK])
 def test_float16_everywhere(example: str) -> None:
     check(Case(example, "float16"), 100, 4)
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("backend", ["opencl", "cuda-shim"])
+@pytest.mark.parametrize("example", [*QUICK, "attention:heads", "linear_gelu:linear_gelu"])
+def test_on_other_backends(example: str, backend: str) -> None:
+    check(Case(example), 13, 5, backend=need(backend))
 
 
 # -- dot products ----------------------------------------------------------------------------------------------------------
