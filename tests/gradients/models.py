@@ -183,6 +183,8 @@ MODELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "every other": (tv.vjp(unary("x[::2]")), {"x": "9", "ct": "5"}),
     "padded": (tv.vjp(unary("xp.pad(x, ((1, 2),))")), {"x": "6", "ct": "9"}),
     "reshaped": (tv.vjp(unary("x.reshape((4, 6))")), {"x": "24", "ct": "4 6"}),
+    "reshaped twice": (tv.vjp(unary("x.reshape((6, 5)).T.reshape((2, 15))")), {"x": "30", "ct": "2 15"}),
+    "a part of a reshape": (tv.vjp(unary("x.reshape((6, 5)).T.reshape((30,))[4:17]")), {"x": "30", "ct": "13"}),
     "gathered": (tv.vjp(lambda x, i: x.__array_namespace__().take(x, i, axis=0), argnums=0), {"x": "v d", "i": Spec(("n",), "int64"), "ct": "n d"}),
     "row maxima": (tv.vjp(unary("xp.max(x, axis=1)")), {**ROWS, "ct": "n"}),
     "row minima": (tv.vjp(unary("xp.min(x, axis=1)")), {**ROWS, "ct": "n"}),

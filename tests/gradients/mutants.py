@@ -89,6 +89,16 @@ def index(change: Callable[[tuple[Term, ...]], tuple[Term, ...]], ending: str = 
     return lambda t: Read(t.tensor, change(t.index), t.sort) if isinstance(t, Read) and t.tensor.endswith(ending) else None
 
 
+def digits(number: Term, base: int) -> tuple[Term, Term]:
+    return Op("floordiv", (number, Const(base))), Op("mod", (number, Const(base)))
+
+
+def exchanged(weight: int) -> Term:
+    """i0 // 5 + weight·(i0 % 5)."""
+    high, low = digits(Var("i0"), 5)
+    return Op("add", (high, Op("mul", (Const(weight), low))))
+
+
 def rename_reads(old: str, new: str) -> Change:
     return lambda t: Read(new, t.index, t.sort) if isinstance(t, Read) and t.tensor == old else None
 
@@ -296,7 +306,12 @@ MUTANTS = (
     Mutant("the odd ones", "every other", 0, put(operation("eq", lambda a, b: Op("eq", (a, ONE)))), PART),
     Mutant("stride forgotten", "every other", 0, put(index(lambda i: (Var("i0"),))), PART),
     Mutant("padding not counted", "padded", 0, put(index(lambda i: (Var("i0"),))), PART),
-    Mutant("digits swapped", "reshaped", 0, put(index(lambda i: (Op("floordiv", (Var("i0"), Const(4))), Op("mod", (Var("i0"), Const(4)))))), PART),
+    Mutant("digits swapped", "reshaped", 0, put(index(lambda i: digits(Var("i0"), 4))), PART),
+    Mutant("digits of two reshapes not exchanged", "reshaped twice", 0, put(index(lambda i: digits(Var("i0"), 15))), PART),
+    Mutant("digits of two reshapes weighted alike", "reshaped twice", 0, put(index(lambda i: digits(exchanged(5), 15))), PART),
+    Mutant("a digit of two lost", "reshaped twice", 0, put(index(lambda i: (ZERO, i[1]))), PART),
+    Mutant("a part's beginning not looked at", "a part of a reshape", 0, put(drop_condition("le")), PART),
+    Mutant("a part's end not looked at", "a part of a reshape", 0, put(drop_condition("lt")), PART),
     Mutant("index repeated: once", "gathered", 0, put(monoid(MAX)), PART),
     Mutant("the next row", "gathered", 0, put(lambda t: Op("eq", (Op("add", (t.args[0], ONE)), t.args[1])) if isinstance(t, Op) and t.name == "eq" else None), PART),
     Mutant("every row", "gathered", 0, put(drop_condition("eq")), PART),
