@@ -91,7 +91,7 @@ def _peeled(body: Term) -> tuple[list[Term], Term]:
 def _apart(equations: list[Term], axes: list[Axis]) -> tuple[list[Term], list[Term]]:
     """Equations of quotients and remainders become one for each digit; and what the values of remainders must be within."""
     names = {axis.name for axis in axes}
-    todo, out, bounds = list(equations), [], []
+    todo, out, bounds = list(equations), [], []  # type: list[Term], list[Term], list[Term]
     while todo:
         equation = todo.pop(0)
         parts, constant = linear(Op("sub", _sides(equation)))

@@ -55,11 +55,25 @@ def check_monoids(ledger: Ledger, program: Program) -> None:
             facts.meaningful(monoid)
 
 
-def certify(
-    traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], solver: Solver = "z3",
-    recorded: Mapping[str, Model] | None = None,
-) -> Certified:  # fmt: skip
-    """Discharge every obligation, or raise `Refused` or `IllFormed`. `recorded`: an audit's models (see `Models`)."""
+@dataclass(frozen=True)
+class Followed:
+    """A derivation whose steps all hold, on which kernels for its last program are tried. Made by `follow_all` alone."""
+
+    traced: Program
+    steps: tuple[Step, ...]
+    program: Program
+    ledger: Ledger
+    seal: InitVar[object]
+
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _SEAL:
+            raise IllFormed("only the checker makes a Followed")
+
+
+def follow_all(
+    traced: Program, steps: Sequence[Step], solver: Solver = "z3", recorded: Mapping[str, Model] | None = None
+) -> Followed:  # fmt: skip
+    """Discharge what does not depend on kernels: 1 and 2."""
     check_program(traced)
     ledger = Ledger(traced, solver, recorded or {})
     check_bounds(ledger, traced)
@@ -69,6 +83,20 @@ def certify(
         program = check_step(ledger, program, step, number)
     if any(isinstance(d.value, (Gradient, Tangent)) for d in program.defs):
         raise IllFormed("a derivative has not been written out")
+    return Followed(traced, tuple(steps), program, ledger, _SEAL)
+
+
+def certify(
+    traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], solver: Solver = "z3",
+    recorded: Mapping[str, Model] | None = None,
+) -> Certified:  # fmt: skip
+    """Discharge every obligation, or raise `Refused` or `IllFormed`. `recorded`: an audit's models (see `Models`)."""
+    return certify_kernels(follow_all(traced, steps, solver, recorded), kernels)
+
+
+def certify_kernels(followed: Followed, kernels: Sequence[Kernel]) -> Certified:
+    """Discharge the rest: 3 to 5. Kernels that are refused leave no mark on what was followed."""
+    traced, program, ledger = followed.traced, followed.program, followed.ledger.branch()
     if len({kernel.name for kernel in kernels}) != len(kernels):
         raise IllFormed("two kernels bear one name")
     done: list[str] = []
@@ -90,7 +118,7 @@ def certify(
     ledger.ground()
     ledger.confirm()
     proved, axioms = tuple(ledger.obligations), tuple(sorted(ledger.axioms))
-    return Certified(traced, tuple(steps), program, tuple(kernels), proved, axioms, ledger.models.data, _SEAL)
+    return Certified(traced, followed.steps, program, tuple(kernels), proved, axioms, ledger.models.data, _SEAL)
 
 
 def is_certified(value: object) -> bool:

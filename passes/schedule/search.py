@@ -11,7 +11,7 @@ from tang_verified.passes.derive import Derived
 from tang_verified.passes.schedule.plan import STYLES, Choice, Unplanned, common_choice, kernel_name, plan
 from tang_verified.passes.schedule.target import Target
 from tang_verified.passes.schedule.together import Together, together
-from tang_verified.proofs.check import Certified, certify
+from tang_verified.proofs.check import Certified, Followed, certify_kernels, follow_all
 from tang_verified.proofs.ledger import Refused
 from tang_verified.semantics.program import Program
 from tang_verified.semantics.terms import IllFormed
@@ -41,11 +41,14 @@ def made_of_plan(
     common = {option: value for option, value in schedule.items() if option not in styles}  # for every definition
     notes: list[str] = []
     refused: set[tuple[frozenset[str], str]] = set()
+    followed: Followed | None = None
     while True:
         choices = {name: _choice(STYLES[level], {**common, **schedule.get(name, {})}) for name, level in styles.items()}
         groups = together(program, target, choices, refused)
         try:
-            return make(certify(traced, steps, plan(program, target, choices, groups)), tuple(notes))
+            kernels = plan(program, target, choices, groups)
+            followed = followed or follow_all(traced, steps)  # once for all schedules that are tried
+            return make(certify_kernels(followed, kernels), tuple(notes))
         except (Refused, IllFormed, LookupError) as problem:
             blamed = _blamed(problem, program, groups)
             several = [group for group in groups if len(group) > 1 and group[0].tensor.name in blamed]
@@ -73,7 +76,7 @@ def asked_plain(schedule: dict[str, Any], name: str) -> bool:
 
 def _blamed(problem: Exception, program: Program, groups: list[Together]) -> list[str]:
     """The definitions whose kernel was refused; all of them when the refusal names none."""
-    place = problem.place if isinstance(problem, (Refused, Unplanned)) else ""
+    place = problem.place if isinstance(problem, (Refused, Unplanned)) else str(problem)
     names = [tuple(d.tensor.name for d in group) for group in groups]
     named = [group for group in names if place.startswith(tuple(f"kernel {kernel_name(program, group)}{end}" for end in "/ "))]
     return [name for group in named or names for name in group]
