@@ -31,6 +31,7 @@ from tang_verified.semantics.terms import (
     Var,
     children,
     reads,
+    replace_reads,
 )  # fmt: skip
 from tests.refused.steps import after, fold, monoid, once, operation, other_branch, shorter, transposed, whole
 
@@ -179,6 +180,17 @@ def claim_rebased(name: str, end: str) -> Wrong:
         difference = Op("sub", (Read(name, (Var("i0"),), "real"), Read(f"{name}_other", (Var("i0"),), "real")))
         told = Op("mul", (denominator, Op("exp", (difference,))))
         return replace(step, after=Op("add", (tail, last)), invariants=((name, ((end, (told,)),)),))
+
+    return wrong
+
+
+def at_rest(name: str, end: str) -> Wrong:
+    """A definition that does not move, as its end were the same without it; nothing is re-based, and its slopes are left out."""
+
+    def wrong(program: Program, step: Step) -> Step:
+        assert step.after is not None
+        after = replace_reads(step.after, f"{name}_dot", lambda index: REAL_ZERO)
+        return replace(step, after=after, invariants=((name, ((end, ()),)),))
 
     return wrong
 
@@ -368,6 +380,20 @@ MUTANTS = (
     Mutant("tangent of a product: once", "tangent of a matmul", 1, put(operation("add", lambda a, b: a)), "tangent"),
     Mutant("tangent: each tie the whole slope", "tangent of maxima", 0, put(no_share), "tangent"),
     Mutant("tangent: a reader without", "tangent of a matmul", 0, lambda program, step: step, "tangent/chain", skip="t2_matmul_dot"),
+    # -- invariance in tangents
+    Mutant("tangent: re-based the wrong way", "tangent of a softmax", 0, folds(operation("sub", lambda a, b: Op("sub", (b, a)))), "invariance/fold"),
+    Mutant("tangent: not re-based", "tangent of a softmax", 0, folds(operation("exp", lambda a: REAL_ONE)), "invariance/fold"),
+    Mutant("tangent: re-based twice", "tangent of a log-sum-exp", 0, folds(operation("exp", lambda a: Op("exp", (doubled(a),)))), "invariance/fold"),
+    Mutant("tangent: a fold is missing", "tangent of a softmax", 0, witness(lambda ends: tuple((g, ()) for g, _ in ends)), "invariance/folds"),
+    Mutant("tangent: an end before it", "tangent of a softmax", 0, witness(lambda ends: (("t4_sum", ends[0][1]),)), "tangent/ends"),
+    Mutant("tangent: two ends", "tangent of a softmax", 0, witness(lambda ends: (*ends, ("t4_sum", ends[0][1]))), "tangent/ends"),
+    Mutant("tangent: no ends", "tangent of a softmax", 0, witness(lambda ends: ()), "tangent/ends"),
+    Mutant("tangent: nothing shown of the maximum", "tangent of a softmax", 0, lambda program, step: replace(step, invariants=()), "tangent/chain"),
+    Mutant("tangent: the denominator at rest", "tangent of a softmax", 0, all_of(argument(0)), "tangent"),
+    Mutant("tangent: the denominator is no matter", "tangent of a softmax", 0, at_rest("t4_sum", "t5_div"), "invariance/value"),
+    Mutant("tangent: itself at rest", "tangent of a softmax", 0, at_rest("t5_div", "t5_div"), "invariance/paths"),
+    Mutant("tangent: the maximum is used elsewhere too", "tangent, also of the maximum", 0, at_rest("t6_max", "t7_mul"), "invariance/value"),
+    Mutant("tangent: the maximum of an end that is another's", "tangent, also of the maximum", 0, at_rest("t1_max", "t5_div"), "tangent/ends"),
     # -- what may not be done while a derivative is pending
     Mutant("substituted through a variable", "closure", 0, rewrite("substitute", lambda t: isinstance(t, Read) and "variable" in t.tensor, through, "mul"), "substitute/variable"),
     Mutant("a variable recalled", "closure", 0, rewrite("recall", is_read("traced"), lambda program, t: Read("t1_variable", t.index, "real"), "mul"), "recall/variable"),  # type: ignore[union-attr]
