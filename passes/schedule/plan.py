@@ -478,7 +478,8 @@ class Planner:
         if self.target.threads:
             rows, columns, tile = 32, self.rounded(self.extent[split.column], self.lanes, 128 if online else 64), 16
         elif online:
-            rows, columns, tile = 48, self.rounded(self.extent[split.column], self.lanes, 256), 128
+            rows = 4 * self.lanes if self.lanes >= 16 else 48  # 64 divides 1024; six vectors a row of tiles spill
+            columns, tile = self.rounded(self.extent[split.column], self.lanes, 256), 128
         else:
             alone = any(not free_vars(f) & set(self._columns(split)) for f in self.folds)  # their lanes lie along the rows
             step = lcm(6, self.lanes) if alone else 6
