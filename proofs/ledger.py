@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -116,6 +117,16 @@ class Ledger:
         self.models = Models(self.recorded, self.asker)
         if sets.implies(self.base, Const(False)):
             raise Refused("sizes/satisfiable", self.place, "disproved", "no sizes satisfy the declared ranges")
+
+    def branch(self) -> Ledger:
+        """A ledger that goes on from here, with an asker of its own, and leaves this one as it is."""
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, (list, dict, set)):
+                setattr(other, name, copy(value))
+        other.asker = Asker()
+        other.models = Models(self.recorded, other.asker)
+        return other
 
     def fresh(self, stem: str) -> str:
         self.fresh_count += 1
