@@ -13,6 +13,7 @@ import tang_verified as tv
 from tests.gradients.models import named
 from tests.test_examples import BLOCK, function
 
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(600)]  # a minute to compile: beside what CI runs alone
 SPECS = {name: spec for name, spec in function(BLOCK).__annotations__.items() if isinstance(spec, tv.Spec)}
 NUMBERS = tuple(range(len(SPECS)))
 
@@ -34,19 +35,18 @@ def arrays(n: int) -> list[Any]:
             for number, shape in enumerate(shapes)]  # fmt: skip
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("n", [1, 7, 13])
 def test_like_jax(n: int) -> None:
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)
     given = arrays(n)
     known = jax.grad(loss, NUMBERS)(*(jax.numpy.asarray(a, "float64") for a in given))
+    largest = max(float(np.abs(theirs).max()) for theirs in known)
     for name, got, theirs in zip(SPECS, compiled()(*given), known, strict=True):
-        scale = max(float(np.abs(theirs).max()), 0.1 if n == 1 and name in ("wq", "wk") else 0.0)  # one key: no slope
+        scale = float(np.abs(theirs).max()) or largest  # with one key wq and wk have no slope: what is left is rounding
         np.testing.assert_allclose(got, np.asarray(theirs), rtol=2e-4, atol=1e-5 * scale, err_msg=name)
 
 
-@pytest.mark.timeout(300)
 def test_no_schedule_is_refused() -> None:
     """Each kernel in the form that was chosen for it."""
     assert not [note for note in compiled().notes if note.startswith("schedule") and " of " in note]
