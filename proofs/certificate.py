@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -195,6 +196,7 @@ def text_digest(content: str) -> str:
     return sha256(content.encode("utf-8")).hexdigest()
 
 
+@lru_cache(maxsize=4)  # a step's end is the next one's start
 def program_digest(program: Program) -> str:
     """A digest of the program alone, whatever else the file holds."""
     table = Encoder()
