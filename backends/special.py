@@ -46,7 +46,7 @@ def expm1(dialect: Any, kind: Type) -> str:
 MADE: dict[str, Callable[[Any, Type], str]] = {"erf": erf, "log1p": log1p, "expm1": expm1}
 UNSTATED = dict.fromkeys(MADE, Error(note="of the operations that spell it"))
 SHADER = {  # what WGSL and Vulkan both state
-    "a / b": Error(2.5, note="for 2^-126 <= |b| <= 2^126"), "sqrt": Error(note="as 1 / rsqrt"), "rsqrt": Error(2),
+    "a / b": Error(2.5, note="for 2^-126 <= |b| <= 2^126", partly=True), "sqrt": Error(note="as 1 / rsqrt"), "rsqrt": Error(2),
     "exp": Error(3, slope=2), "log": Error(3, absolute=2.0**-21, note="(absolute in [0.5, 2])"),
     **dict.fromkeys(("sin", "cos"), Error(absolute=2.0**-11, note="in [-pi, pi]")), "tan": Error(note="as sin / cos"),
     **dict.fromkeys(("sinh", "cosh"), Error(note="as (exp(x) - exp(-x)) / 2 or its sum")), "atan": Error(4096),

@@ -84,6 +84,7 @@ def derive(program: Program, plain: Callable[[str], bool] = lambda name: False) 
     """Simplify a program by checked steps. `plain` says which definitions are to be scheduled as plain loops."""
     derivation = Derivation(program, Scratch(program))
     write_out(derivation)
+    derivation.refused.clear()  # what would not have kept slopes may be done now
     program = derivation.program
     kept = materialised(program)
     again = repeated(program, kept)

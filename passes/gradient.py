@@ -7,7 +7,8 @@
     4. recall    what the forward program has computed already: exp(s − m), p / l, a product's value
 
 A maximum that the outputs do not depend on (softmax's) is left out, by the rule of invariance: tried for every definition
-that is a maximum or minimum. Tangents are written out alike, from what they read (rule `tangent`).
+that is a maximum or minimum. Tangents are written out alike, from what they read (rule `tangent`); where one end of all
+paths does not depend on a maximum, its tangent is that of its value with what lies between written in, the maximum at rest.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tang_verified.passes.rule import Derivation, Note
 from tang_verified.passes.simplify import Simplifier, written_in
 from tang_verified.passes.solve import solved
 from tang_verified.proofs.equality import Equality
-from tang_verified.proofs.gradient import Invariance, consumers, held, leaves, live, names_at, primed, shares
+from tang_verified.proofs.gradient import Invariance, consumers, held, leaves, live, names_at, primed, shares, written
 from tang_verified.proofs.ledger import Refused
 from tang_verified.proofs.steps import Step
 from tang_verified.semantics.derivative import slope
@@ -103,7 +104,7 @@ class Reverse:
         open_folds(self.derivation, self._between(sources))
         inner = self._between(sources)
         for name in inner:
-            if name not in sources and self._extreme(name):
+            if name not in sources and is_extreme(self.program, name):
                 self._try_invariance(name)
         needed = [name for name in inner if name not in self.invariants]
         made = []
@@ -151,65 +152,64 @@ class Reverse:
             done = (self.derivation.take(step) or self.derivation.take(plain)) and done
         return done
 
-    # -- invariance -------------------------------------------------------------------------------------------------
-
-    def _extreme(self, name: str) -> bool:
-        value = self.program.definition(name).value
-        return isinstance(value, Fold) and value.monoid in (MAX, MIN)
-
     def _try_invariance(self, name: str) -> None:
         """Remember the nearest ends for which the checker shows it, if any; what is refused leaves nothing behind."""
-        for ends in self._ends(name):
-            witness = tuple((g, tuple(self._changed(name, g, ends))) for g in ends)
-            if self._shows(name, witness):
+        outputs = frozenset(y for y, _ in self.outputs)
+        for ends, path in ends_of(self.program, name, outputs):
+            witness = tuple((g, tuple(changed(self.program, name, g, path))) for g in ends)
+            if shows(self.derivation, name, outputs, witness):
                 self.invariants[name] = witness
                 return
 
-    def _shows(self, name: str, witness: Ends) -> bool:
-        ledger = self.derivation.ledger
-        try:
-            with ledger.trial():
-                d = self.program.definition(name)
-                Invariance(Equality(ledger), self.program, d, Gradient(self.outputs, name)).show(dict(witness))
-            return True
-        except (Refused, IllFormed) as problem:
-            self.derivation.notes.append(_note(name, problem))
-            return False
 
-    def _ends(self, name: str) -> Iterator[tuple[str, ...]]:
-        """Sets of definitions that every path meets, the nearest first."""
-        alive = live(self.program, frozenset(y for y, _ in self.outputs))
-        outputs = {y for y, _ in self.outputs}
-        between: set[str] = {name}
-        order = [d.tensor.name for d in self.program.defs if d.tensor.name in alive]
-        for _ in range(8):
-            ends = [
-                d.tensor.name for d in self.program.defs
-                if d.tensor.name in alive and d.tensor.name not in between and mentions(d.value) & between
-            ]  # fmt: skip
-            if not ends:
-                return
-            yield tuple(ends)
-            inner = [end for end in ends if end not in outputs]
-            if not inner:
-                return
-            between.add(min(inner, key=order.index))
+# -- invariance -----------------------------------------------------------------------------------------------------
 
-    def _changed(self, name: str, g: str, ends: tuple[str, ...]) -> Iterator[Term]:
-        """exp(m − m')·F(m) for each fold F of g that changes with m."""
-        value = self.program.definition(g).value
-        for d in reversed(self.program.defs):
-            if d.tensor.name not in ends and name in live(self.program, frozenset({d.tensor.name})) and d.tensor.name != name:
-                value = replace_reads(
-                    value, d.tensor.name, lambda index, d=d: substitute(d.value, dict(zip(d.axes, index, strict=False)))
-                )
-        other = primed(name)
-        there = replace_reads(value, name, lambda index: Read(other, index, "real"))
-        for fold in leaves(there, other):
-            at = next(read.index for read in reads(fold) if read.tensor == other)
-            here = replace_reads(fold, other, lambda index: Read(name, index, "real"))
-            difference = Op("sub", (Read(name, at, "real"), Read(other, at, "real")))
-            yield Op("mul", (here, Op("exp", (difference,))))
+
+def is_extreme(program: Program, name: str) -> bool:
+    value = program.definition(name).value
+    return isinstance(value, Fold) and value.monoid in (MAX, MIN)
+
+
+def shows(derivation: Derivation, name: str, outputs: frozenset[str], witness: Ends) -> bool:
+    """Whether the checker sees that the outputs do not depend on a definition."""
+    ledger, program = derivation.ledger, derivation.program
+    try:
+        with ledger.trial():
+            Invariance(Equality(ledger), program, program.definition(name), outputs).show(dict(witness))
+        return True
+    except (Refused, IllFormed) as problem:
+        derivation.notes.append(_note(name, problem))
+        return False
+
+
+def ends_of(program: Program, name: str, outputs: frozenset[str]) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
+    """Sets of definitions that every path meets, the nearest first, and what lies before them."""
+    alive = live(program, outputs)
+    between: set[str] = {name}
+    order = [d.tensor.name for d in program.defs if d.tensor.name in alive]
+    for _ in range(8):
+        ends = [
+            d.tensor.name for d in program.defs
+            if d.tensor.name in alive and d.tensor.name not in between and mentions(d.value) & between
+        ]  # fmt: skip
+        if not ends:
+            return
+        yield tuple(ends), frozenset(between - {name})
+        inner = [end for end in ends if end not in outputs]
+        if not inner:
+            return
+        between.add(min(inner, key=order.index))
+
+
+def changed(program: Program, name: str, g: str, inside: frozenset[str]) -> Iterator[Term]:
+    """exp(m − m')·F(m) for each fold F of g that changes with m, where g has those inside written in."""
+    value, other = written(program, program.definition(g).value, inside), primed(name)
+    there = replace_reads(value, name, lambda index: Read(other, index, "real"))
+    for fold in leaves(there, other):
+        at = next(read.index for read in reads(fold) if read.tensor == other)
+        here = replace_reads(fold, other, lambda index: Read(name, index, "real"))
+        difference = Op("sub", (Read(name, at, "real"), Read(other, at, "real")))
+        yield Op("mul", (here, Op("exp", (difference,))))
 
 
 def _note(name: str, problem: Exception) -> Note:
@@ -322,8 +322,21 @@ def _dtype(program: Program, d: Def, fold: Fold) -> DType:
 def forward(derivation: Derivation, first: Def, wanted: Tangent) -> None:
     """Define the tangents of all that the output is computed from, in order, and write each out, the last first."""
     tangents = dict(wanted.along)
-    for name in between(derivation.program, tangents, [wanted.tensor]):
-        if name == wanted.tensor:
+    names = between(derivation.program, tangents, [wanted.tensor])
+    still: dict[str, dict[str, Ends]] = {}  # y -> the extremes that it does not depend on
+    inside: dict[str, frozenset[str]] = {}  # y -> what lies between these and it
+    for name in names:
+        if is_extreme(derivation.program, name) and name not in tangents:
+            for end, path in _single_ends(derivation, name, wanted.tensor):
+                still.setdefault(end, {})[name] = ((end, tuple(changed(derivation.program, name, end, path))),)
+                inside[end] = inside.get(end, frozenset()) | path
+    values = {y: written(derivation.program, derivation.value(y), inside.get(y, frozenset())) for y in names}
+    needed = {wanted.tensor}
+    for name in reversed(names):
+        if name in needed and name not in tangents:
+            needed |= mentions(values[name]) - set(still.get(name, ()))
+    for name in names:
+        if name == wanted.tensor or name not in needed:
             continue
         d = derivation.program.definition(name)
         value = Tangent(d.tensor.name, wanted.along)
@@ -335,11 +348,23 @@ def forward(derivation: Derivation, first: Def, wanted: Tangent) -> None:
         tangents[d.tensor.name] = existing
     pending = [d for d in derivation.program.defs if isinstance(d.value, Tangent) and d.value.along == wanted.along]
     for d in reversed(pending):
-        after = _tangent(derivation.program, d, tangents)
-        derivation.take(Step("tangent", d.tensor.name, (), d.value, after, f"∂{d.value.tensor}"))  # type: ignore[union-attr]
+        of = d.value.tensor  # type: ignore[union-attr]
+        fixed = still.get(of, {})
+        known = {name: tensor for name, tensor in tangents.items() if name not in fixed}
+        after = _tangent(derivation.program, d, known, inside.get(of, frozenset()))
+        derivation.take(Step("tangent", d.tensor.name, (), d.value, after, f"∂{of}", None, tuple(fixed.items())))
 
 
-def _tangent(program: Program, d: Def, tangents: Mapping[str, str]) -> Term:
+def _single_ends(derivation: Derivation, name: str, output: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """The nearest definition through which all paths go, and that does not depend on `name`, if there is one."""
+    for ends, path in ends_of(derivation.program, name, frozenset((output,))):
+        witness = ((ends[0], tuple(changed(derivation.program, name, ends[0], path))),)
+        if len(ends) == 1 and path and shows(derivation, name, frozenset(ends), witness):
+            yield ends[0], path
+            return
+
+
+def _tangent(program: Program, d: Def, tangents: Mapping[str, str], inside: frozenset[str]) -> Term:
     name, moving = d.value.tensor, dict(d.value.along)  # type: ignore[union-attr]
     if name in moving:
         return Read(moving[name], tuple(map(Var, d.axes)), "real")
@@ -347,8 +372,9 @@ def _tangent(program: Program, d: Def, tangents: Mapping[str, str]) -> Term:
         return REAL_ZERO
     user = program.definition(name)
     taken = names_at(program, d)
-    value = slope(
-        user.value, lambda read: Read(tangents[read.tensor], read.index, "real") if read.tensor in tangents else REAL_ZERO,
-        taken | set(user.axes),
-    )  # fmt: skip
+
+    def of(read: Read) -> Term:
+        return Read(tangents[read.tensor], read.index, "real") if read.tensor in tangents else REAL_ZERO
+
+    value = slope(written(program, user.value, inside), of, taken | set(user.axes))
     return substitute(value, dict(zip(user.axes, map(Var, d.axes), strict=True)))

@@ -42,6 +42,7 @@ from tang_verified.semantics.terms import (
     Var,
     children,
     free_vars,
+    mentions,
     reads,
     replace_reads,
     substitute,
@@ -256,7 +257,7 @@ def uses(d: Def, consumer: Def) -> Iterator[Use]:
         for part in children(term):
             yield from walk(part, inside)
 
-    return walk(consumer.value, ())
+    return walk(consumer.value, ()) if d.tensor.name in mentions(consumer.value) else iter(())
 
 
 def _twice(program: Program, forms: dict[str, Term], kept: set[str]) -> Iterator[str]:

@@ -29,10 +29,7 @@ class Scratch(Ledger):
         goal = negate(claim)
         if goal is False:
             return
-        problem = z3.Solver()
-        problem.set("rlimit", BUDGET)
-        problem.add(*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape, goal)
-        answer = problem.check()
+        answer, problem = self.posed([*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape, goal])
         if answer == z3.sat:
             raise self.refuse(name, counterexample(problem.model(), show_as), "disproved")
         if answer != z3.unsat:
@@ -47,10 +44,8 @@ class Scratch(Ledger):
             raise self.refuse(name, "some element is in no part", "disproved")
 
     def reachable(self, name: str, encoder: Encoder, facts: Sequence[Any]) -> None:
-        problem = z3.Solver()
-        problem.set("rlimit", BUDGET)
-        problem.add(*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape)
-        if problem.check() != z3.sat:
+        answer, _ = self.posed([*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape])
+        if answer != z3.sat:
             raise self.refuse(name, "what is assumed here never holds", "disproved")
 
     def _integer_statement(self, facts: Sequence[Term], goal: Term) -> str:
@@ -58,3 +53,9 @@ class Scratch(Ledger):
 
     def _settle(self, name: str, prover: str, statement: str) -> None:
         self.record(name, prover, statement)
+
+    def posed(self, assertions: Sequence[Any]) -> tuple[Any, z3.Solver]:
+        """Asked in this ledger's context: in the one that all encoders share, what the process asked before changes the
+        order of Z3's terms, and with it whether an answer takes a moment or minutes."""
+        there = [a if a is True or a is False else a.translate(self.asker.context) for a in assertions]
+        return self.asker.ask(there, BUDGET)

@@ -4,6 +4,10 @@ What a transposed read leaves behind is a sum with equations for its axes. Each 
 one, as the sum then runs over the shorter rest. Several at once are first joined, as those of a reshape:
 
     X // 8 = a and X % 8 = b   ->   X = 8·a + b            8·o + r = k with r < 8   ->   o = k // 8 and r = k % 8
+
+Reshapes with a permutation between leave quotients and remainders as digits of one number. It is taken apart from the top:
+
+    X // 6 + 5·(X % 6) = k with X // 6 < 5   ->   X % 6 = k // 5 and X // 6 = k % 5   ->   X = 6·(k % 5) + k // 5
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from tang_verified.semantics.program import Def
 from tang_verified.semantics.sets import is_affine
 from tang_verified.semantics.terms import (
     ADD,
+    ONE,
     REAL_ZERO,
     TRUE,
     ZERO,
@@ -32,11 +37,16 @@ def solved(term: Term, d: Def) -> Term:
     if not isinstance(term, Fold) or term.monoid != ADD or term.guard != TRUE:
         return term
     conditions, body = _peeled(term.body[0])
-    axes = list(term.axes)
-    known: dict[str, Term] = {}
+    known: dict[str, Term] = {axis.name: ZERO for axis in term.axes if axis.extent == ONE}
+    axes = [axis for axis in term.axes if axis.name not in known]
+    conditions = [canonical(substitute(c, known)) for c in conditions]
     equations: list[Term] = [c for c in conditions if isinstance(c, Op) and c.name == "eq" and is_affine(c)]
     others: list[Term] = [c for c in conditions if c not in equations]
-    equations = _joined(equations)
+    before: list[Term] = []
+    while equations != before:  # what is joined may come apart in turn: one pair for each reshape
+        before = equations
+        equations, bounds = _apart(_joined(equations), axes)
+        others += bounds
     while equations:
         names = {axis.name for axis in axes}
         found = next(((e, x) for e in equations if (x := _for_axis(e, axes, names)) is not None), None)
@@ -76,6 +86,32 @@ def _peeled(body: Term) -> tuple[list[Term], Term]:
         conditions += conjuncts(body.args[0])
         body = body.args[1]
     return conditions, body
+
+
+def _apart(equations: list[Term], axes: list[Axis]) -> tuple[list[Term], list[Term]]:
+    """Equations of quotients and remainders become one for each digit; and what the values of remainders must be within."""
+    names = {axis.name for axis in axes}
+    todo, out, bounds = list(equations), [], []  # type: list[Term], list[Term], list[Term]
+    while todo:
+        equation = todo.pop(0)
+        parts, constant = linear(Op("sub", _sides(equation)))
+        own = {a: c for a, c in parts.items() if free_vars(a) & names}
+        top = max(own, key=lambda atom: own[atom], default=None)
+        if top is None or all(isinstance(a, Var) for a in own) or _sides(equation)[0] == top:
+            out.append(equation)
+            continue
+        unit, below = own[top], {a: c for a, c in own.items() if a != top}
+        most = _most(below, axes)
+        if min(own.values()) <= 0 or most is None or most >= unit:
+            out.append(equation)
+            continue
+        rest = canonical(from_linear({a: -c for a, c in parts.items() if a not in own}, -constant))
+        value, remainder = (canonical(Op(name, (rest, Const(unit)))) for name in ("floordiv", "mod"))
+        out.append(Op("eq", (top, value)))
+        todo.append(Op("eq", (from_linear(below, 0), remainder)))  # with nothing below: what divides
+        if isinstance(top, Op) and top.name == "mod":
+            bounds += [Op("le", (ZERO, value)), Op("lt", (value, top.args[1]))]
+    return out, bounds
 
 
 def _joined(equations: list[Term]) -> list[Term]:
@@ -141,16 +177,32 @@ def _digit(own: dict[Term, int], axes: list[Axis]) -> tuple[Axis, int, dict[Term
         return None
     top = max(own, key=lambda atom: own[atom])
     below = {atom: c for atom, c in own.items() if atom != top}
-    extents = {axis.name: axis.extent for axis in axes}
-    most = 0
-    for atom, c in below.items():
-        extent = extents[atom.name]  # type: ignore[union-attr]
-        if not isinstance(extent, Const):
-            return None
-        most += c * (int(extent.value) - 1)
-    if most >= own[top]:
+    most = _most(below, axes)
+    if most is None or most >= own[top]:
         return None
     return next(axis for axis in axes if Var(axis.name) == top), own[top], below
+
+
+def _most(parts: dict[Term, int], axes: list[Axis]) -> int | None:
+    """The largest value of Σ c·atom, c > 0, over axes of known extents; None where it is not known."""
+    extents = {axis.name: axis.extent for axis in axes}
+    total = 0
+    for atom, c in parts.items():
+        match atom:
+            case Var(name) if isinstance(extents.get(name), Const):
+                most: int | None = int(extents[name].value) - 1  # type: ignore[union-attr]
+            case Op("mod", (_, Const(int(d)))):
+                most = d - 1
+            case Op("floordiv", (x, Const(int(d)))):
+                inner, constant = linear(x)
+                whole = _most(inner, axes) if min(inner.values(), default=1) > 0 else None
+                most = None if whole is None else (whole + constant) // d
+            case _:
+                most = None
+        if most is None:
+            return None
+        total += c * most
+    return total
 
 
 def _length(axis: Axis) -> int:

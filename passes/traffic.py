@@ -3,8 +3,8 @@
     minimise Σ s_j + Σ λ_i t_i   subject to   dim H ≤ Σ_j s_j dim φ_j(H) + Σ_i t_i dim H_i   for each subspace H of the lattice
 
 λ_i is log_M of axis i's extent: 0.1 for an axis that is short, more than 1 for one that is long. Which axes are short is not
-known when a kernel is compiled, so the vertices for "all long" and "one of them short" all become claims; any of them holds at all
-sizes. At given sizes `best` moves the weights off the vertices, to where the bound with its constants is largest.
+known when a kernel is compiled, so the vertices for "all long" and "one of them short" all become claims; each of them holds
+at all sizes. At given sizes `best` moves the weights off the vertices, to where the bound with its constants is largest.
 """
 
 from __future__ import annotations
@@ -50,7 +50,12 @@ PACES = (Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2), Fraction(4))
 def propose(kernel: Kernel) -> tuple[Claim, ...]:
     """Claims that hold, for every statement of a kernel that has operands."""
     statements, found = work(kernel).statements, dict[Claim, None]()
+    first: dict[object, int] = {}  # of statements that differ in offsets and conditions alone, one is enough
     for number, s in enumerate(statements):
+        reads = tuple((a.tensor, a.rows(s.axes)) for a in s.operands)
+        alike = (s.stored, s.width, len(s.outer), *(s.extent(axis) for axis in s.axes), *reads)
+        if first.setdefault(alike, number) != number:
+            continue
         for theorem in theorems(s):
             for costs in regimes(len(s.axes)):
                 found |= dict.fromkeys(vertex(number, s, theorem, costs))
@@ -204,7 +209,7 @@ def between(s: Statement, claim: Claim, extents: Mapping[str, int], capacity: in
 
 
 def tile(s: Statement, extents: Mapping[str, int], capacity: int) -> tuple[dict[str, int], int]:
-    """A tile that moves few bytes, and how many (`tile_bytes` says): descent from a few starts, one or two extents at a time."""
+    """A tile that moves few bytes, and how many, as `tile_bytes` says: descent from a few starts, one or two extents a step."""
     best = _descent(s, {axis: 1 for axis in s.axes}, extents, capacity)
     for grown in (s.axes, s.outer, *((a, b) for a in s.outer for b in s.outer if a < b)):
         size, start = 1, {axis: 1 for axis in s.axes}

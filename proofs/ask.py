@@ -6,9 +6,12 @@ else that the process did.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import z3
+
+QUICK = 100_000  # resource units for the plain core's first try, about a tenth of a second
 
 
 class Asker:
@@ -17,17 +20,21 @@ class Asker:
     def __init__(self) -> None:
         self.context = z3.Context()
 
-    def ask(self, text: str, budget: int) -> tuple[Any, z3.Solver]:
+    def ask(self, statement: str | Sequence[Any], budget: int) -> tuple[Any, z3.Solver]:
         """Z3's answer within so many of its resource units, and the solver, for its model or its reason.
 
-        Its usual strategy gives up parts of the search after some seconds, so that a busy machine can make it answer
-        unknown; its plain core, asked then, looks at no clock.
+        The plain core comes first, for a moment: it often needs none where the usual strategy spends seconds. That one gives
+        up parts of the search by the clock, so that a busy machine can make it answer unknown; the core, asked again with the
+        whole budget, looks at no clock. The assertions are a text, or terms of this asker's context.
         """
         solver = answer = None
-        for make in (z3.Solver, z3.SimpleSolver):
+        for make, limit in ((z3.SimpleSolver, min(QUICK, budget)), (z3.Solver, budget), (z3.SimpleSolver, budget)):
             solver = make(ctx=self.context)
-            solver.set("rlimit", budget)
-            solver.from_string(text)
+            solver.set("rlimit", limit)
+            if isinstance(statement, str):
+                solver.from_string(statement)
+            else:
+                solver.add(*statement)
             answer = solver.check()
             if answer != z3.unknown:
                 break

@@ -10,8 +10,9 @@ that shows a statement's hypotheses satisfiable: sizes and axes are ints, reals 
 
 `arithmetic` is what the language of the printed texts says of rounding, line by line: stated by the printer, not proved.
 
-`traffic` holds, kernel by kernel, the claims of lower bounds on traffic, and the words for what each says. `rounding` is the
-place of the other bound; format 2 states none, so that it is null, and a reader refuses anything else there.
+`traffic` holds, kernel by kernel, the claims of lower bounds on traffic, and the words for what each says. `rounding` holds the
+rounding bound of every kernel, a text, and the numbers of the language that it follows from (unit roundoffs, units in the last
+place); null: no bound is claimed.
 
 Reading checks spelling, types, limits and constructors. It believes nothing else: `replay.py` proves everything again.
 """
@@ -21,14 +22,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from tang_verified.proofs import rounding_text
 from tang_verified.proofs.check import Certified
 from tang_verified.proofs.effects import kernel_effect, step_effect
 from tang_verified.proofs.ledger import Obligation
 from tang_verified.proofs.models import read_model
+from tang_verified.proofs.rounding import bounds
 from tang_verified.proofs.steps import RULES, Step, follow
 from tang_verified.proofs.strict_json import canonical, digest, parse
 from tang_verified.proofs.traffic import Claim, read_claim, recorded
@@ -36,6 +40,7 @@ from tang_verified.semantics.exact import Model
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.meaning import AXIOMS
 from tang_verified.semantics.program import Program
+from tang_verified.semantics.rounding import Rounding
 from tang_verified.semantics.serial import (
     BadData,
     Decoder,
@@ -97,23 +102,27 @@ class CertificateData:
     claims: dict[str, tuple[Claim, ...]]  # on the traffic of each kernel
     body: dict[str, Any]
     broken: str = ""
+    rounding: Rounding | None = None
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
 def write(
-    certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str], claims: Mapping[str, Sequence[Claim]] = NONE
-) -> str:
-    """The certificate of what was proved, beside printed `sources` (file name -> text), their language's `arithmetic`, and
-    `claims` on each kernel's traffic. Raises `Refused` where one of these does not hold."""
+    certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str], claims: Mapping[str, Sequence[Claim]] = NONE,
+    rounding: Rounding | None = None,
+) -> str:  # fmt: skip
+    """The certificate of what was proved, beside printed `sources` (file name -> text), their language's `arithmetic` in words
+    and, for bounds on `rounding`, in numbers, and `claims` on each kernel's traffic. Raises `Refused` where one of these does
+    not hold."""
     digests = {identifier_of_file(name): text_digest(content) for name, content in sources.items()}
-    return spell(body_of(certified, digests, arithmetic, claims), versions())
+    return spell(body_of(certified, digests, arithmetic, claims, rounding), versions())
 
 
 def body_of(
-    certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str], claims: Mapping[str, Sequence[Claim]] = NONE
-) -> dict[str, Any]:
+    certified: Certified, sources: Mapping[str, str], arithmetic: Sequence[str], claims: Mapping[str, Sequence[Claim]] = NONE,
+    rounding: Rounding | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """The digested part, from what the checker proved, the digests of the sources, what is said of their arithmetic, and
     claims on traffic."""
     table = Encoder()
@@ -143,9 +152,16 @@ def body_of(
         "models": dict(certified.models),
         "axioms": {name: AXIOMS[name] for name in certified.axioms},
         "conventions": list(conventions(table)), "sources": dict(sources), "arithmetic": list(arithmetic),
-        "rounding": None,
+        "rounding": rounding_of(certified.kernels, rounding),
         "traffic": {kernel.name: recorded(kernel, claims.get(kernel.name, ())) for kernel in certified.kernels},
     }  # fmt: skip
+
+
+def rounding_of(kernels: Sequence[Kernel], rounding: Rounding | None) -> dict[str, Any] | None:
+    """The rounding bounds of kernels in a language's arithmetic."""
+    if rounding is None:
+        return None
+    return rounding_text.data(rounding, tuple(bound for kernel in kernels for bound in bounds(kernel, rounding)))
 
 
 def record(obligation: Obligation) -> dict[str, str]:
@@ -180,6 +196,7 @@ def text_digest(content: str) -> str:
     return sha256(content.encode("utf-8")).hexdigest()
 
 
+@lru_cache(maxsize=4)  # a step's end is the next one's start
 def program_digest(program: Program) -> str:
     """A digest of the program alone, whatever else the file holds."""
     table = Encoder()
@@ -224,8 +241,6 @@ def _read(top: dict[str, Any]) -> CertificateData:
     if top["format"] != FORMAT:
         raise BadData(f"format {str(top['format'])[:80]!r}, this reads {FORMAT!r}")
     body = fields(top["body"], PARTS, "body")
-    if body["rounding"] is not None:
-        raise BadData("rounding: this format states no such bound")
     table = Decoder(body["nodes"])
     traced = table.program(body["traced"], "traced")
     steps = tuple(_step(table, entry, f"steps[{k}]") for k, entry in enumerate(items(body["steps"], "steps")))
@@ -240,6 +255,7 @@ def _read(top: dict[str, Any]) -> CertificateData:
         tuple(text(entry, "arithmetic", 500) for entry in items(body["arithmetic"], "arithmetic")),
         {identifier_of_file(k): v for k, v in _texts(body["sources"], "sources", 64).items()},
         _texts(top["provers"], "provers", 100), text(top["digest"], "digest"), _claims(body["traffic"], kernels), body, broken,
+        rounding_text.read(body["rounding"]),
     )  # fmt: skip
 
 

@@ -55,11 +55,26 @@ def check_monoids(ledger: Ledger, program: Program) -> None:
             facts.meaningful(monoid)
 
 
-def certify(
-    traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], solver: Solver = "z3",
-    recorded: Mapping[str, Model] | None = None,
-) -> Certified:  # fmt: skip
-    """Discharge every obligation, or raise `Refused` or `IllFormed`. `recorded`: an audit's models (see `Models`)."""
+@dataclass(frozen=True)
+class Followed:
+    """A derivation whose steps all hold, and kernels of its last program, the first ones, that hold too. Made here alone."""
+
+    traced: Program
+    steps: tuple[Step, ...]
+    program: Program
+    kernels: tuple[Kernel, ...]
+    ledger: Ledger
+    seal: InitVar[object]
+
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _SEAL:
+            raise IllFormed("only the checker makes a Followed")
+
+
+def follow_steps(
+    traced: Program, steps: Sequence[Step], solver: Solver = "z3", recorded: Mapping[str, Model] | None = None
+) -> Followed:  # fmt: skip
+    """Discharge 1 and 2, or raise `Refused` or `IllFormed`."""
     check_program(traced)
     ledger = Ledger(traced, solver, recorded or {})
     check_bounds(ledger, traced)
@@ -69,28 +84,52 @@ def certify(
         program = check_step(ledger, program, step, number)
     if any(isinstance(d.value, (Gradient, Tangent)) for d in program.defs):
         raise IllFormed("a derivative has not been written out")
-    if len({kernel.name for kernel in kernels}) != len(kernels):
+    return Followed(traced, tuple(steps), program, (), ledger, _SEAL)
+
+
+def follow_kernel(before: Followed, kernel: Kernel) -> Followed:
+    """Discharge 3 for one more kernel. One that is refused leaves no mark on what was followed before."""
+    program, ledger = before.program, before.ledger.branch()
+    done = [name for earlier in before.kernels for name in earlier.outputs]
+    if before.kernels:
+        check_finite(ledger, program, before.kernels[-1].outputs)
+    if kernel.name in {earlier.name for earlier in before.kernels}:
         raise IllFormed("two kernels bear one name")
-    done: list[str] = []
-    for kernel in kernels:
-        if kernel.program != program:
-            raise IllFormed(f"kernel {kernel.name} is for another program")
-        available = {tensor.name for tensor in program.inputs} | set(done)
-        if not set(kernel.reads) <= available:
-            raise IllFormed(f"kernel {kernel.name} reads {sorted(set(kernel.reads) - available)} before they are computed")
-        if set(kernel.outputs) & set(done):
-            raise IllFormed(f"kernel {kernel.name} computes {sorted(set(kernel.outputs) & set(done))} again")
-        Execution(ledger, kernel).run()
-        done += kernel.outputs
-        if kernel is not kernels[-1]:
-            check_finite(ledger, program, kernel.outputs)
+    if kernel.program != program:
+        raise IllFormed(f"kernel {kernel.name} is for another program")
+    available = {tensor.name for tensor in program.inputs} | set(done)
+    if not set(kernel.reads) <= available:
+        raise IllFormed(f"kernel {kernel.name} reads {sorted(set(kernel.reads) - available)} before they are computed")
+    if set(kernel.outputs) & set(done):
+        raise IllFormed(f"kernel {kernel.name} computes {sorted(set(kernel.outputs) & set(done))} again")
+    Execution(ledger, kernel).run()
+    return Followed(before.traced, before.steps, program, (*before.kernels, kernel), ledger, _SEAL)
+
+
+def complete(followed: Followed) -> Certified:
+    """Discharge 4 and 5."""
+    program, ledger = followed.program, followed.ledger.branch()
+    done = [name for kernel in followed.kernels for name in kernel.outputs]
     missing = [name for name in program.outputs if name not in done]
-    if missing or program.outputs != traced.outputs:
+    if missing or program.outputs != followed.traced.outputs:
         raise IllFormed(f"no kernel computes {missing or program.outputs}")
     ledger.ground()
     ledger.confirm()
     proved, axioms = tuple(ledger.obligations), tuple(sorted(ledger.axioms))
-    return Certified(traced, tuple(steps), program, tuple(kernels), proved, axioms, ledger.models.data, _SEAL)
+    return Certified(
+        followed.traced, followed.steps, program, followed.kernels, proved, axioms, ledger.models.data, _SEAL
+    )  # fmt: skip
+
+
+def certify(
+    traced: Program, steps: Sequence[Step], kernels: Sequence[Kernel], solver: Solver = "z3",
+    recorded: Mapping[str, Model] | None = None,
+) -> Certified:  # fmt: skip
+    """Discharge every obligation, or raise `Refused` or `IllFormed`. `recorded`: an audit's models (see `Models`)."""
+    followed = follow_steps(traced, steps, solver, recorded)
+    for kernel in kernels:
+        followed = follow_kernel(followed, kernel)
+    return complete(followed)
 
 
 def is_certified(value: object) -> bool:

@@ -184,7 +184,11 @@ class Equality:
 
     def reachable(self, name: str, scope: Scope) -> None:
         """Discharge: what holds here can hold."""
+        key = ("reachable", name, scope.facts, frozenset(self.ledger.never.items()))
+        if key in self.ledger.seen:
+            return
         self.ledger.reachable(name, *self.problem(scope, ()))
+        self.ledger.seen[key] = len(self.ledger.obligations) - 1
 
     def finite(self, name: str, term: Term, scope: Scope) -> bool:
         """Whether a term can be shown to be neither nan nor infinite."""

@@ -532,13 +532,13 @@ class Execution:
     def _new_name(self, name: str, frame: Frame, more: tuple[str, ...]) -> None:
         check_names((name,), "axis")
         if name in frame.ranges.bounds or name in more:
-            raise IllFormed(f"axis {name!r} is bound twice")
+            raise IllFormed(f"{self.ledger.place}: axis {name!r} is bound twice")
 
     def _bound_names(self, term: Term, frame: Frame, more: tuple[str, ...], sort: Sort | None = None) -> None:
         check_term(term, self.ledger.place, sort)
         loose = free_vars(term) - set(frame.ranges.bounds) - set(more)
         if loose:
-            raise IllFormed(f"unbound {sorted(loose)} in {show(term)}")
+            raise IllFormed(f"{self.ledger.place}: unbound {sorted(loose)} in {show(term)}")
 
     def _extent(self, extent: Term, frame: Frame, more: tuple[str, ...]) -> None:
         check_extent(extent, self.ledger.place)

@@ -11,7 +11,8 @@ Where a derivative of this one is pending in turn, equal values are not enough: 
 
 Invariance: a d that the outputs do not depend on may be left out. The step names, as its witness, definitions g through
 which every path from d to an output goes; each, with what lies between written in, must have the same value for d and for
-any other finite d'. Innermost folds F(d') are first written as T = h·F(d), also given, and shown equal.
+any other finite d'. Innermost folds F(d') are first written as T = h·F(d), also given, and shown equal. In a tangent, d
+stays as it is where y itself is the one g: the slope is then that of y's value with what lies between written in.
 """
 
 from __future__ import annotations
@@ -148,6 +149,7 @@ def gradient(
     if not isinstance(wanted, Gradient):
         raise ledger.refuse("gradient/before", f"{show(wanted)} is no gradient", "disproved")
     owed: list[Term] = [Read(w, tuple(map(Var, d.axes)), "real") for y, w in wanted.outputs if y == wanted.source]
+    outputs = frozenset(y for y, _ in wanted.outputs)
     for user in consumers(program, wanted):
         name = user.tensor.name
         if SORTS[user.tensor.dtype] != "real":
@@ -155,7 +157,7 @@ def gradient(
         if isinstance(user.value, (Gradient, Tangent)):
             raise ledger.refuse("gradient/order", f"{name} is itself a derivative that has not been written out yet")
         if name in invariants:
-            Invariance(Equality(ledger), program, user, wanted).show(dict(invariants[name]))
+            Invariance(Equality(ledger), program, user, outputs).show(dict(invariants[name]))
             continue
         cotangent = Gradient(wanted.outputs, name)
         found = next((x.tensor.name for x in program.defs if x.value == cotangent), None)
@@ -295,7 +297,9 @@ def _bounded(term: Term, finite: frozenset[Term]) -> bool:
 # -- tangent --------------------------------------------------------------------------------------------------------
 
 
-def tangent(equality: Equality, program: Program, d: Def, after: Term, scope: Scope) -> None:
+def tangent(
+    equality: Equality, program: Program, d: Def, after: Term, scope: Scope, invariants: Invariants
+) -> None:  # fmt: skip
     """Discharge: `after` is the tangent that d's value asks for."""
     ledger, wanted = equality.ledger, d.value
     if not isinstance(wanted, Tangent):
@@ -309,14 +313,22 @@ def tangent(equality: Equality, program: Program, d: Def, after: Term, scope: Sc
         user = program.definition(wanted.tensor)
         if isinstance(user.value, (Gradient, Tangent)):
             raise ledger.refuse("tangent/order", f"{wanted.tensor} is itself a derivative that has not been written out yet")
-        known = {name: _tangent_of(program, wanted, name) for name in mentions(user.value)}
+        between: frozenset[str] = frozenset()
+        for name, ends in invariants.items():
+            if [g for g, _ in ends] != [wanted.tensor]:
+                raise ledger.refuse("tangent/ends", f"{name} ends elsewhere than in {wanted.tensor}", "disproved")
+            shown = Invariance(Equality(ledger), program, program.definition(name), frozenset((wanted.tensor,)))
+            shown.show(dict(ends))
+            between |= shown.between(frozenset((wanted.tensor,)))
+        user = Def(user.tensor, user.axes, written(program, user.value, between))
+        known = {name: _tangent_of(program, wanted, name) for name in mentions(user.value) - set(invariants)}
         for name, tensor in known.items():
             real = SORTS[program.tensor(name).dtype] == "real"
             if real and tensor is None and name in moved(program, frozenset(moving)):
                 raise ledger.refuse("tangent/chain", f"no definition is {show(Tangent(name, wanted.along))}")
 
         def of(read: Read) -> Term:
-            tensor = known[read.tensor]
+            tensor = known.get(read.tensor)
             return REAL_ZERO if tensor is None else Read(tensor, read.index, "real")
 
         user = apart(user, names_at(program, d))
@@ -346,17 +358,16 @@ def _tangent_of(program: Program, wanted: Tangent, name: str) -> str | None:
 
 
 class Invariance:
-    """Shows that the outputs of a gradient are the same whatever a definition's (finite) values are."""
+    """Shows that outputs are the same whatever a definition's (finite) values are."""
 
-    def __init__(self, equality: Equality, program: Program, d: Def, wanted: Gradient) -> None:
+    def __init__(self, equality: Equality, program: Program, d: Def, outputs: frozenset[str]) -> None:
         self.equality, self.ledger, self.program = equality, equality.ledger, program
         self.name, self.other = d.tensor.name, self.ledger.fresh(d.tensor.name)
-        self.outputs = {y for y, _ in wanted.outputs}
-        self.alive = live(program, frozenset(self.outputs))
+        self.outputs, self.alive = outputs, live(program, outputs)
 
     def show(self, witness: dict[str, tuple[Term, ...]]) -> None:
         """Discharge; see the module's docstring."""
-        between = self._between(frozenset(witness))
+        between = self.between(frozenset(witness))
         before, kinds = self.ledger.never, self.ledger.kinds
         self.ledger.never = {**before, self.name: FINITE, self.other: FINITE}
         self.ledger.kinds = {}  # what is found of folds here holds here
@@ -366,7 +377,7 @@ class Invariance:
         finally:
             self.ledger.never, self.ledger.kinds = before, kinds
 
-    def _between(self, ends: frozenset[str]) -> frozenset[str]:
+    def between(self, ends: frozenset[str]) -> frozenset[str]:
         """The definitions on the paths from this one to the ends; refused if a path misses them."""
         reached, frontier = {self.name}, [self.name]
         while frontier:
@@ -384,7 +395,7 @@ class Invariance:
         return frozenset(reached - {self.name})
 
     def _same(self, g: Def, changed: tuple[Term, ...], between: frozenset[str]) -> None:
-        here = self._written(g.value, between)
+        here = written(self.program, g.value, between)
         there = _instead(here, self.name, self.other)
         axes = tuple(Axis(n, e) for n, e in zip(g.axes, g.tensor.shape, strict=True))
         scope = Scope(self.ledger.base).over(axes)
@@ -415,12 +426,13 @@ class Invariance:
         fresh = tuple(self._rewrite(part, rewritten, inside) for part in parts)
         return term if fresh == parts else rebuild(term, fresh)
 
-    def _written(self, value: Term, between: frozenset[str]) -> Term:
-        """The value with every definition between written in."""
-        for d in reversed(self.program.defs):
-            if d.tensor.name in between:
-                value = replace_reads(value, d.tensor.name, _element(d))
-        return value
+
+def written(program: Program, value: Term, between: frozenset[str]) -> Term:
+    """The value with every definition between written in."""
+    for d in reversed(program.defs):
+        if d.tensor.name in between:
+            value = replace_reads(value, d.tensor.name, _element(d))
+    return value
 
 
 def leaves(term: Term, name: str) -> list[Fold]:
@@ -464,4 +476,5 @@ __all__ = [
     "summands",
     "tangent",
     "watched",
+    "written",
 ]  # fmt: skip

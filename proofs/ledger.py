@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -116,6 +117,16 @@ class Ledger:
         self.models = Models(self.recorded, self.asker)
         if sets.implies(self.base, Const(False)):
             raise Refused("sizes/satisfiable", self.place, "disproved", "no sizes satisfy the declared ranges")
+
+    def branch(self) -> Ledger:
+        """A ledger that goes on from here, with an asker of its own, and leaves this one as it is."""
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, (list, dict, set)):
+                setattr(other, name, copy(value))
+        other.asker = Asker()
+        other.models = Models(self.recorded, other.asker)
+        return other
 
     def fresh(self, stem: str) -> str:
         self.fresh_count += 1
@@ -238,13 +249,11 @@ class Ledger:
         self.axioms.update(encoder.axioms_used)
         self.record(name, "z3", text)
 
-    @staticmethod
-    def _model(assertions: Sequence[Any]) -> Any:
+    def _model(self, assertions: Sequence[Any]) -> Any:
         """A counterexample to show, in the encoder's own terms."""
-        problem = z3.Solver()
-        problem.set("rlimit", Z3_BUDGET)
-        problem.add(*assertions)
-        return problem.model() if problem.check() == z3.sat else z3.Model()
+        there = [a if a is True else a.translate(self.asker.context) for a in assertions]
+        answer, problem = self.asker.ask(there, Z3_BUDGET)
+        return problem.model().translate(z3.main_ctx()) if answer == z3.sat else z3.Model()
 
     def reachable(self, name: str, encoder: Encoder, facts: Sequence[Any]) -> None:
         """State that the encoded facts have a model; `ground` finds it, or refuses."""

@@ -22,6 +22,7 @@ from tang_verified.proofs.check import Certified, certify
 from tang_verified.proofs.effects import step_effect
 from tang_verified.proofs.ledger import Refused, Solver
 from tang_verified.proofs.readback import DIALECTS, read_back
+from tang_verified.proofs.rounding_text import difference
 from tang_verified.proofs.strict_json import digest
 from tang_verified.proofs.traffic import recorded as spelled
 from tang_verified.semantics.kernel import Kernel
@@ -106,6 +107,7 @@ def audit_text(
     except RecursionError:
         findings.append(Finding(file, "certificate", "", "limits", "error", "the terms grow too deep on the way"))
     else:
+        findings += _rounding(data, certified, file)
         findings += _traffic(data, certified.kernels, file) or _compare(data, certified, file)
         findings += _read_back(data, certified.kernels, sources or {}, file)
         proved = len(certified.obligations)
@@ -223,11 +225,19 @@ def _compare(data: CertificateData, certified: Certified, file: str) -> list[Fin
         elif data.axioms[name] != AXIOMS[name]:
             out.append(Finding(file, "certificate", "", f"axiom {name}", "mismatch", f"reads {data.axioms[name]!r}"))
     fresh = certificate.body_of(certified, data.sources, data.arithmetic, data.claims)
-    told = {"obligations", "statements", "axioms", "sources"}
+    told = {"obligations", "statements", "axioms", "sources", "rounding"}
     for part in sorted(set(fresh) - told):
         if fresh[part] != data.body[part] and not out:
             out.append(Finding(file, "certificate", "", part, "mismatch", f"{part} is not as the checker writes it"))
     return out
+
+
+def _rounding(data: CertificateData, certified: Certified, file: str) -> list[Finding]:
+    """The rounding bounds, derived again from the kernels just proved and the numbers recorded."""
+    said = data.body["rounding"]
+    derived = certificate.rounding_of(certified.kernels, data.rounding)
+    found = difference(said, derived) if derived is not None else []
+    return [Finding(file, "certificate", "", f"rounding/{which}", "mismatch", message) for which, message in found]
 
 
 def _traffic(data: CertificateData, kernels: tuple[Kernel, ...], file: str) -> list[Finding]:
@@ -252,8 +262,8 @@ def _obligations(data: CertificateData, certified: Certified, file: str) -> list
     lost, extra = here - there, there - here
     altered = {key[:2] for key in lost} & {key[:2] for key in extra}
     out = []
-    for verdict, difference in (("missing", lost), ("mismatch", extra)):
-        for place, name, _ in difference:
+    for verdict, unlike in (("missing", lost), ("mismatch", extra)):
+        for place, name, _ in unlike:
             if (place, name) in altered:
                 if verdict == "missing":
                     continue

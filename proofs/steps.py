@@ -64,7 +64,7 @@ from tang_verified.semantics.wellformed import check_term
 class Step:
     """One application of a rule. `note` is for the reader; the checker does not look at it.
 
-    `new` is the definition that `define` puts in front of `tensor`; `invariants` is the witness of a gradient.
+    `new` is the definition that `define` puts in front of `tensor`; `invariants` is the witness of a gradient or tangent.
     """
 
     rule: str
@@ -80,7 +80,7 @@ class Step:
 def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) -> Program:
     """The program after the step, every obligation discharged; else `Refused` or `IllFormed`. `number` is for the reader."""
     ledger.place = f"step {number}/{step.tensor}/{step.rule}"
-    if (step.new is not None and step.rule != "define") or (step.invariants and step.rule != "gradient"):
+    if (step.new is not None and step.rule != "define") or (step.invariants and step.rule not in ("gradient", "tangent")):
         raise IllFormed(f"a step of rule {step.rule} takes no new definition and no invariants")
     if step.rule == "drop":
         return _drop(ledger, program, step)
@@ -110,7 +110,7 @@ def check_step(ledger: Ledger, program: Program, step: Step, number: int = 0) ->
     if step.rule == "gradient":
         gradient(equality, program, d, step.after, scope, dict(step.invariants))
     elif step.rule == "tangent":
-        tangent(equality, program, d, step.after, scope)
+        tangent(equality, program, d, step.after, scope, dict(step.invariants))
     else:
         RULES[step.rule](equality, program, step.before, step.after, scope)
     if step.rule == "finite":

@@ -243,23 +243,26 @@ def whole_results(s: Statement, arrays: Weights, extents: Weights) -> Form:
 def uncovered(maps: Sequence[tuple[Row, ...]], weights: Sequence[Fraction], dim: int) -> str:
     """A subspace H with dim H > Σ weight · dim φ(H), in words; empty where there is none."""
     used = [(rows, weight) for rows, weight in zip(maps, weights, strict=True) if weight]
-    for space, ranks in conditions(tuple(rows for rows, _ in used), dim):
-        if len(space) > sum((weight * r for (_, weight), r in zip(used, ranks, strict=True)), Fraction(0)):
+    if selecting([rows for rows, _ in used]):  # then the axes are enough (the case of Loomis and Whitney)
+        for axis in range(dim):
+            if sum((weight for rows, weight in used if any(row[axis] for row in rows)), Fraction(0)) < 1:
+                return f"axis {axis}"
+        return ""
+    for space in lattice([kernel(rows, dim) for rows, _ in used], dim):
+        if len(space) > sum((weight * rank(image(rows, space)) for rows, weight in used), Fraction(0)):
             return f"the subspace of {[[str(c) for c in row] for row in space]}"
     return ""
 
 
-@lru_cache(maxsize=512)  # one kernel's claims share their maps
-def conditions(maps: tuple[tuple[Row, ...], ...], dim: int) -> tuple[tuple[Matrix, tuple[int, ...]], ...]:
-    """Each subspace that is asked of, and the dimensions of its images."""
-    spaces = lattice([kernel(rows, dim) for rows in maps], dim)
-    return tuple((space, tuple(rank(image(rows, space)) for rows in maps)) for space in spaces)
-
-
-def lattice(generators: Iterable[Matrix], dim: int) -> list[Matrix]:
+def lattice(generators: Iterable[Matrix], dim: int) -> tuple[Matrix, ...]:
     """All subspaces that arise from these, and the whole space, by sums and intersections."""
+    return _closed(frozenset(generators), dim)
+
+
+@lru_cache(maxsize=64)
+def _closed(generators: frozenset[Matrix], dim: int) -> tuple[Matrix, ...]:
     whole = tuple(tuple(Fraction(int(i == j)) for j in range(dim)) for i in range(dim))
-    found: dict[Matrix, None] = {whole: None, **dict.fromkeys(generators)}
+    found: dict[Matrix, None] = {whole: None, **dict.fromkeys(sorted(generators))}
     fresh = list(found)
     while fresh:
         made: dict[Matrix, None] = {}
@@ -270,7 +273,7 @@ def lattice(generators: Iterable[Matrix], dim: int) -> list[Matrix]:
         found |= dict.fromkeys(fresh)
         if len(found) > LATTICE:
             raise refused("", f"the kernels of the maps generate more than {LATTICE} subspaces")
-    return list(found)
+    return tuple(found)
 
 
 def echelon(rows: Iterable[Sequence[Fraction | int]]) -> Matrix:

@@ -56,7 +56,7 @@ def image(touch: Touch, sizes: Mapping[str, int]) -> tuple[int, isl.Set | None]:
             total *= count(place, tuple(sorted(group)))
         else:
             found = _image(place, group, rows)
-            total *= 1 if found is None else _count(found)
+            total *= int(count(place, tuple(group)) > 0) if found is None else _count(found)
     whole = _image(place, frozenset(names), index)
     return total, whole
 

@@ -15,7 +15,7 @@ from tang_verified.semantics.evaluate_term import Array, Evaluator, Faults, Scop
 from tang_verified.semantics.program import SORTS, Def, Program, Tensor
 from tang_verified.semantics.terms import Axis, Fold, Term, Var, children, free_vars
 
-__all__ = ["evaluate", "evaluate_term", "tensor_shape"]
+__all__ = ["define", "evaluate", "evaluate_term", "tensor_shape"]
 
 STORAGE: dict[str, Any] = {"real": np.float64, "int": np.int64, "bool": np.bool_}
 CHUNK = 2**24  # the most elements that one intermediate array should have
@@ -32,11 +32,11 @@ def evaluate(program: Program, arrays: dict[str, Any], sizes: dict[str, int] | N
     env = _sizes(program, known, dict(sizes or {}))
     results: dict[str, Array] = {}
     for d in program.defs:
-        results[d.tensor.name] = known[d.tensor.name] = _define(d, env, known)
+        results[d.tensor.name] = known[d.tensor.name] = define(d, env, known)
     return results
 
 
-def _define(d: Def, sizes: dict[str, int], arrays: dict[str, Array]) -> Array:
+def define(d: Def, sizes: dict[str, int], arrays: dict[str, Array]) -> Array:
     """The array of one definition, in boxes of output elements small enough to keep intermediates under CHUNK."""
     env = {name: np.asarray(value, dtype=np.int64) for name, value in sizes.items()}
     shape = tensor_shape(d.tensor, sizes)

@@ -63,7 +63,7 @@ class IllFormed(ValueError):
 class Node:
     """A frozen term that remembers what was asked of it before, so that shared subterms are walked once."""
 
-    __slots__ = ("_alpha", "_canonical", "_free", "_hash", "_reads", "_sort", "_sound")
+    __slots__ = ("_alpha", "_canonical", "_free", "_hash", "_infinite", "_reads", "_sort", "_sound", "_tensors")
     _hash: int
 
     def __hash__(self) -> int:
@@ -360,6 +360,13 @@ def reads(term: Term) -> tuple[Read, ...]:
 
     walk(term)
     return tuple(out)
+
+
+@once("_tensors")
+def tensors(term: Term) -> frozenset[str]:
+    """The tensors that are read anywhere in the term."""
+    own = frozenset((term.tensor,)) if isinstance(term, Read) else frozenset[str]()
+    return own.union(*map(tensors, children(term)))
 
 
 def mentions(term: Term) -> frozenset[str]:

@@ -25,6 +25,10 @@ LEMMAS = {  # what an obligation's name ends in -> the lemma whose condition it 
     "/associative": "a fold by an associative (commutative) monoid does not depend on brackets (order)",
 }
 BOUNDS = "max (min) of a fold is at least (most) each of its elements, and that of a part at most (least) that of the whole"
+TRAFFIC = (
+    "traffic: |E| <= the product of |f(E)|^s wherever weights s satisfy the rank conditions (Bennett, Carbery, Christ, Tao "
+    "2010; Christ, Demmel, Knight, Scanlon, Yelick 2013); the lattice of the kernels is enough (Valdimarsson 2010)"
+)
 
 
 def assumptions(data: CertificateData) -> str:
@@ -37,6 +41,8 @@ def assumptions(data: CertificateData) -> str:
     names = [record.name for record in data.obligations]
     out += [f"  {text}" for ending, text in LEMMAS.items() if any(name.endswith(ending) for name in names)]
     out.append(f"  {BOUNDS}")
+    if any(data.claims.values()):
+        out.append(f"  {TRAFFIC}")
     if data.kernels:
         out.append("  execution: statement by statement, a buffer's content is the value last assigned; loops by induction")
     out.append("arithmetic of the printed texts (stated by their language, not proved; the equalities are over the reals)")

@@ -61,11 +61,16 @@ def _with_arithmetic(report: Report) -> Report:
     if report.data is None or not report.data.arithmetic:
         return report
     suffixes = {name.rpartition(".")[2] for name in report.data.sources} or set(DIALECTS.values())
-    tables = [get(backend).arithmetic().lines() for backend, suffix in DIALECTS.items() if suffix in suffixes]
-    if not tables or report.data.arithmetic in tables:
+    tables = [get(backend).arithmetic() for backend, suffix in DIALECTS.items() if suffix in suffixes]
+    named = [table for table in tables if table.lines() == report.data.arithmetic]
+    if tables and not named:
+        message = "what is said of rounding is not the table of the texts' language"
+        found = Finding(report.file, "certificate", "", "arithmetic", "mismatch", message)
+    elif named and report.data.rounding is not None and report.data.rounding not in [table.numbers() for table in named]:
+        message = "the numbers that the rounding bounds follow from are not those of the texts' language"
+        found = Finding(report.file, "certificate", "", "rounding/numbers", "mismatch", message)
+    else:
         return report
-    message = "what is said of rounding is not the table of the texts' language"
-    found = Finding(report.file, "certificate", "", "arithmetic", "mismatch", message)
     return replace(report, findings=(*report.findings, found), certified=None)
 
 

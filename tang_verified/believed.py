@@ -11,7 +11,7 @@ OUTSIDE = (
 INPUTS = (
     "inputs are finite: what the kernel gives for inf or nan among them is not covered (check_finite=True looks at each call)",
     "x / 0 is nan in the proofs; the machine gives inf, -inf or nan",
-    "rounding: the machine's sums and products are those of its dtypes, not exact",
+    "rounding: the machine's sums and products are those of its dtypes, not exact; a bound of its own speaks of that",
     "integer data stays within its dtype: exact in the proofs, it overflows on the machine (indices are proved to fit)",
 )
 

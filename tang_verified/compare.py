@@ -35,10 +35,12 @@ def compare(old: CertificateData, new: CertificateData) -> list[Difference]:
     out += _named("source", old.sources, new.sources, more_is_weaker=False)
     both = [name for name in old.sources if name in new.sources]
     out += [Difference("changed", f"source {name}") for name in both if new.sources[name] != old.sources[name]]
-    for bound in ("traffic", "rounding"):
-        before, after = old.body[bound], new.body[bound]
-        if before != after:
-            out.append(Difference("weaker" if after is None else "changed", f"{bound} bound"))
+    for kernel in old.claims.keys() & new.claims.keys():
+        before, after = ([claim["says"] for claim in data.body["traffic"][kernel]] for data in (old, new))
+        out += [Difference("weaker", f"kernel {kernel}: traffic {says}") for says in before if says not in after]
+        out += [Difference("added", f"kernel {kernel}: traffic {says}") for says in after if says not in before]
+    if old.body["rounding"] != new.body["rounding"]:
+        out.append(Difference("weaker" if new.body["rounding"] is None else "changed", "rounding bound"))
     return sorted(out, key=lambda d: d.kind == "weaker")
 
 

@@ -20,7 +20,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tang_verified.advice import advice
-from tang_verified.arrays import Memory, memory_of
+from tang_verified.arrays import HostMemory, Memory, memory_of
 from tang_verified.calling import Signature, shape_of
 from tang_verified.errors import CompileError, place_of
 from tang_verified.semantics.program import Program
@@ -29,6 +29,7 @@ from tang_verified.spec import Spec
 if TYPE_CHECKING:
     from tang_verified.proofs.check import Certified
     from tang_verified.proofs.ledger import Verdict
+    from tang_verified.proofs.rounding import Bound
     from tang_verified.proofs.steps import Step
     from tang_verified.tracing.context import Narrowed
 
@@ -135,14 +136,43 @@ class CompiledKernel:
         from tang_verified.passes.traffic import propose
         from tang_verified.proofs.certificate import write
 
+        stated = self._backend.arithmetic()
         claims = {kernel.name: propose(kernel) for kernel in self.certified.kernels}
-        return write(self.certified, self.files, self._backend.arithmetic().lines(), claims)
+        return write(self.certified, self.files, stated.lines(), claims, stated.numbers())
+
+    @cached_property
+    def _bounds(self) -> tuple[Bound, ...]:
+        from tang_verified.rounding import bounds_of
+
+        return bounds_of(self.certified, self._backend.arithmetic().numbers())
 
     def explain(self) -> str:
         """The derivation, step by step, in notation a person can read."""
         from tang_verified.explain import explain
 
         return explain(self.certificate)
+
+    def error_bound(self, *arrays: Any) -> Any:
+        """For each element of each output, at least |computed − exact|: what rounding may do for these inputs, at most.
+
+        Takes the arrays of a call, on the host. Returns a float64 array of the output's shape, in the output's own units (not
+        relative, not units in the last place); a tuple of them for several outputs. `exact` is the function over the reals, on
+        the inputs as they are, rounded to their dtype already. inf says that no bound is known there: an intermediate may
+        overflow, a divisor, a logarithm's or a root's argument may be 0 within its own error, the exact result is infinite or
+        nan; or, for all inputs, that the certificate states none (its `rounding` says why, as `explain` does).
+
+        >>> import numpy as np
+        >>> total = compile(lambda x: x.sum(), x="n", name="total")
+        >>> x = np.array([0.1, 0.2, 0.3], "float32")
+        >>> bool(abs(float(total(x)) - x.astype("float64").sum()) <= total.error_bound(x) < 1e-6)
+        True
+        """
+        from tang_verified.rounding import error_bound
+
+        views = self._signature.views(HostMemory(None, True), arrays)
+        sizes = self._signature.sizes(views)
+        found = error_bound(self.program, self._bounds, views, sizes)
+        return found[0] if len(found) == 1 else found
 
     def __call__(self, *arrays: Any, out: Any = None, check_finite: bool = False) -> Any:
         """Run. Shapes and dtypes must fit the specs; the result is the caller's kind of array (a tuple for several outputs).

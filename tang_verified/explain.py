@@ -68,8 +68,28 @@ def explain(certificate: CertificateData | str, width: int = WIDTH) -> str:
     out += ["arithmetic of the texts, as their language states it", *(f"  {text}" for text in data.arithmetic)]
     out += ["sources", *(f"  {name} sha256 {digest}" for name, digest in sorted(data.sources.items()))]
     out += ["traffic", *_traffic(data)]
-    out += ["rounding", "  no bound is claimed"]
+    out += ["rounding", *_rounding(data, width)]
     return "\n".join(out)
+
+
+LONGEST = 24  # lines of one rounding bound that are shown
+
+
+def _rounding(data: CertificateData, width: int) -> Iterator[str]:
+    """The bounds to first order; the certificate holds them in full."""
+    said = data.body["rounding"]
+    if said is None:
+        yield "  no bound is claimed"
+        return
+    for bound in said["bounds"]:
+        if not bound["bound"]:
+            yield f"  {bound['output']}: no bound: {'; '.join(bound['reasons']) or 'none is known'}"
+            continue
+        lines = bound["short"]
+        yield f"  {bound['output']}, by kernel {bound['kernel']}: to first order, where nothing over- or underflows"
+        if len(lines) > LONGEST:
+            yield f"    … {len(lines) - LONGEST} lines more are in the certificate"
+        yield from (f"    {elide(line, width)}" for line in lines[-LONGEST:])
 
 
 def _traffic(data: CertificateData) -> list[str]:

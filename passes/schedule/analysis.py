@@ -26,6 +26,7 @@ from tang_verified.semantics.terms import (
     children,
     free_vars,
     reads,
+    rebuild,
     substitute,
 )  # fmt: skip
 
@@ -82,6 +83,19 @@ def guard_folds(term: Term, conditions: tuple[Term, ...] = (), bound: frozenset[
             return Op(name, tuple(guard_folds(arg, conditions, bound) for arg in args))
         case _:
             return term
+
+
+def long_first(term: Term) -> Term:
+    """Σ_{h<8, i<n} Σ_d f   ->   Σ_{i<n, h<8} Σ_d f: what holds a fold is computed into tiles along its first axis, and the
+    others are as long as they are."""
+    parts = tuple(map(long_first, children(term)))
+    term = rebuild(term, parts) if parts else term
+    if not isinstance(term, Fold) or not term.monoid.commutative or not inner_folds(term):
+        return term
+    if any(free_vars(axis.extent) & {other.name for other in term.axes} for axis in term.axes):
+        return term
+    axes = sorted(term.axes, key=lambda axis: isinstance(axis.extent, Const))
+    return Fold(term.monoid, tuple(axes), term.guard, term.body, term.component)
 
 
 def inner_folds(fold: Fold) -> list[Fold]:

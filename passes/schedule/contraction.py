@@ -35,7 +35,10 @@ class Contractor:
     def tiles(self, group: Group, terms: list[Term]) -> list[Stmt]:
         """A buffer [tile, rows] for each term, zero (or the pad its fold wants) outside the domain."""
         out: list[Stmt] = []
+        further = {a.name for state in group.every_state() for a in state.fold.axes if a.name != group.axis.name}
         for term in terms:
+            if free_vars(term) & further:
+                continue  # a tile has no place for what changes along the folds' other axes
             kinds: dict[str, Kind] = {}
             for inner in inner_folds(Fold(group.folds[0].monoid, (group.axis,), TRUE, (term,))):
                 out += self._inner(group, inner, kinds)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import lcm
 
 from tang_verified.passes.schedule.analysis import (
     Contraction,
@@ -21,6 +22,7 @@ from tang_verified.passes.schedule.analysis import (
     holds,
     inner_folds,
     key,
+    long_first,
     row_folds,
 )  # fmt: skip
 from tang_verified.passes.schedule.contraction import Contractor
@@ -81,7 +83,7 @@ class Planner:
         if aligned is None:
             raise LookupError("definitions without common axes")
         if choice.style != "plain":
-            aligned = tuple(Def(d.tensor, d.axes, guard_folds(d.value)) for d in aligned)
+            aligned = tuple(Def(d.tensor, d.axes, long_first(guard_folds(d.value))) for d in aligned)
         self.program, self.defs, self.target, self.choice = program, aligned, target, choice
         most = max(aligned, key=lambda d: len(d.axes))
         self.axes = most.axes
@@ -393,6 +395,10 @@ class Planner:
         low.tiled[axis.name] = group.tiled
         before = dict(low.stored)
         columns = [a for a in low.tiled if a not in (axis.name, shape.row) and low.tiled[a].tile > 1]
+        further = {a.name: a.extent for state in group.states for a in state.fold.axes[1:]}
+        for name, whole in further.items():
+            if isinstance(whole, Const):
+                low.tiled[name] = Tiled(name, whole, ZERO, int(whole.value))
         for state in group.states:
             if shape.row is not None and state.extra:
                 state.split = contraction(state.fold, [shape.row, *columns], state.extra)
@@ -401,7 +407,8 @@ class Planner:
         body = group.body(contractor.tiles, contractor.update)
         loop = group.loop_statement(bounds[1], body)
         hoisted, contractor.hoisted = contractor.hoisted, []
-        low.tiled.pop(axis.name)
+        for name in (axis.name, *further):
+            low.tiled.pop(name, None)
         out = [*hoisted, *group.prologue(), loop]
         low.stored = before  # buffers of the tile end with it
         group.finish(low)
@@ -471,9 +478,12 @@ class Planner:
         if self.target.threads:
             rows, columns, tile = 32, self.rounded(self.extent[split.column], self.lanes, 128 if online else 64), 16
         elif online:
-            rows, columns, tile = 48, self.rounded(self.extent[split.column], self.lanes, 256), 128
+            rows = 4 * self.lanes if self.lanes >= 16 else 48  # 64 divides 1024; six vectors a row of tiles spill
+            columns, tile = self.rounded(self.extent[split.column], self.lanes, 256), 128
         else:
-            rows = self.rounded(self.extent[split.row], 6, 174)  # little is wasted at 512, 1024, 2048, …
+            alone = any(not free_vars(f) & set(self._columns(split)) for f in self.folds)  # their lanes lie along the rows
+            step = lcm(6, self.lanes) if alone else 6
+            rows = self.rounded(self.extent[split.row], step, 174 // step * step)  # little is wasted at 512, 1024, 2048, …
             columns = self.rounded(self.extent[split.column], 4 * self.lanes, 8 * 4 * self.lanes)
             tile = self.rounded(fold_extent, self.lanes, 256)
         rows, columns = self.choice.rows or rows, self.choice.columns or columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -11,8 +11,9 @@ from tang_verified.passes.derive import Derived
 from tang_verified.passes.schedule.plan import STYLES, Choice, Unplanned, common_choice, kernel_name, plan
 from tang_verified.passes.schedule.target import Target
 from tang_verified.passes.schedule.together import Together, together
-from tang_verified.proofs.check import Certified, certify
+from tang_verified.proofs.check import Certified, Followed, complete, follow_kernel, follow_steps
 from tang_verified.proofs.ledger import Refused
+from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import Program
 from tang_verified.semantics.terms import IllFormed
 
@@ -41,11 +42,16 @@ def made_of_plan(
     common = {option: value for option, value in schedule.items() if option not in styles}  # for every definition
     notes: list[str] = []
     refused: set[tuple[frozenset[str], str]] = set()
+    followed: list[Followed] = []  # the steps, then one kernel more each: what stays is not proved again
     while True:
         choices = {name: _choice(STYLES[level], {**common, **schedule.get(name, {})}) for name, level in styles.items()}
         groups = together(program, target, choices, refused)
         try:
-            return make(certify(traced, steps, plan(program, target, choices, groups)), tuple(notes))
+            kernels = plan(program, target, choices, groups)
+            if not followed:
+                followed.append(follow_steps(traced, steps))
+            _follow(followed, kernels)
+            return make(complete(followed[-1]), tuple(notes))
         except (Refused, IllFormed, LookupError) as problem:
             blamed = _blamed(problem, program, groups)
             several = [group for group in groups if len(group) > 1 and group[0].tensor.name in blamed]
@@ -64,6 +70,15 @@ def made_of_plan(
                 styles[name] = min(styles[name] + 1, len(STYLES) - 1)
 
 
+def _follow(followed: list[Followed], kernels: Sequence[Kernel]) -> None:
+    """Go on from the kernels that were proved already, as far as they are the same."""
+    before = followed[-1].kernels
+    same = next((n for n, (a, b) in enumerate(zip(before, kernels, strict=False)) if a != b), min(len(before), len(kernels)))
+    del followed[same + 1 :]
+    for kernel in kernels[same:]:
+        followed.append(follow_kernel(followed[-1], kernel))
+
+
 def asked_plain(schedule: dict[str, Any], name: str) -> bool:
     """Whether a definition is asked for in plain style."""
     own = schedule.get(name, {})
@@ -73,7 +88,7 @@ def asked_plain(schedule: dict[str, Any], name: str) -> bool:
 
 def _blamed(problem: Exception, program: Program, groups: list[Together]) -> list[str]:
     """The definitions whose kernel was refused; all of them when the refusal names none."""
-    place = problem.place if isinstance(problem, (Refused, Unplanned)) else ""
+    place = problem.place if isinstance(problem, (Refused, Unplanned)) else str(problem)
     names = [tuple(d.tensor.name for d in group) for group in groups]
     named = [group for group in names if place.startswith(tuple(f"kernel {kernel_name(program, group)}{end}" for end in "/ "))]
     return [name for group in named or names for name in group]

@@ -224,3 +224,18 @@ def test_sealed() -> None:
 
     with pytest.raises(IllFormed, match="only the checker"):
         Certified(program(define("out", x(i))), (), program(define("out", x(i))), (), (), (), {}, object())
+
+
+def test_only_the_checker_says_what_was_followed() -> None:
+    """Nothing can be made `complete` that was not followed step by step and kernel by kernel."""
+    from dataclasses import replace
+
+    from tang_verified.proofs.check import Followed, follow_steps
+    from tang_verified.proofs.ledger import Ledger
+
+    p = program(define("out", x(i)))
+    with pytest.raises(IllFormed, match="only the checker"):
+        Followed(p, (), p, (), Ledger(p), object())
+    followed = follow_steps(p, ())
+    with pytest.raises((IllFormed, TypeError, ValueError)):
+        replace(followed, kernels=())

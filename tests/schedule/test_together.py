@@ -116,15 +116,14 @@ def test_where_the_joint_kernel_is_refused_each_gets_its_own(monkeypatch: pytest
     from tang_verified.passes.schedule import search
     from tang_verified.proofs.ledger import Refused
 
-    real = search.certify
+    real = search.follow_kernel
 
-    def certify(traced: Any, steps: Any, made: Any) -> Any:
-        for kernel in made:
-            if len(kernel.outputs) > 1:
-                raise Refused("value/x", f"kernel {kernel.name}/x:1", "unproved", "for the test")
-        return real(traced, steps, made)
+    def follow(before: Any, kernel: Any) -> Any:
+        if len(kernel.outputs) > 1:
+            raise Refused("value/x", f"kernel {kernel.name}/x:1", "unproved", "for the test")
+        return real(before, kernel)
 
-    monkeypatch.setattr(search, "certify", certify)
+    monkeypatch.setattr(search, "follow_kernel", follow)
     kernel = tv.compile(several.statistics)
     assert [len(k.outputs) for k in kernel.certified.kernels] == [1, 1]
     assert [n for n in kernel.notes if n.startswith("schedule together of ")]
