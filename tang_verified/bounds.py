@@ -24,7 +24,7 @@ from tang_verified.semantics.statements import work
 class TrafficBound:
     """No execution of the kernel at these sizes moves fewer than `bytes` to and from a fast memory of `capacity` bytes.
 
-    `compulsory`: the part of it that every input read once and every output written once make (0 of operands that may be
+    `compulsory`: the part of it that every input read once and every output written once make (less what may be
     resident). `claim`: what gives the rest. `assumes`: what is assumed of data, in words. `tile`: extents of a tile that fits,
     and the bytes that going tile by tile moves, for the statement of the claim.
     """
@@ -42,14 +42,15 @@ def traffic(
     kernel: Kernel, sizes: Mapping[str, int], capacity: int, processors: int = 1, *, resident: bool = False,
     claims: Sequence[Claim] | None = None, tiled: bool = True,
 ) -> TrafficBound:  # fmt: skip
-    """The bound at given sizes. `resident`: operands may lie in fast memory at the start (`capacity` bytes of them at most).
+    """The bound at given sizes. `resident`: operands may lie in fast memory at the start, and results stay there at the end
+    (`capacity` bytes of each at most).
 
     `tiled`: whether to look for a tile as well, which may take a second.
     `processors`: fast memories of `capacity` bytes each; the bytes are the sum over all of them.
     """
     job = work(kernel)
     once = sum(touched(kernel, sizes).values())
-    once = max(0, once - capacity * processors) if resident else once
+    once = max(0, once - 2 * capacity * processors) if resident else once  # there at the start, and left at the end
     moved, found = best(kernel, propose(kernel) if claims is None else claims, sizes, capacity, processors)
     if resident:
         moved = max(Fraction(0), moved - capacity * processors)
