@@ -66,8 +66,8 @@ class Report:
     solver: Solver
     findings: tuple[Finding, ...]
     proved: int = 0
-    data: CertificateData | None = None
-    certified: Certified | None = None
+    data: CertificateData | None = field(default=None, repr=False)
+    certified: Certified | None = field(default=None, repr=False)
     notes: tuple[str, ...] = field(default=())
 
     @property

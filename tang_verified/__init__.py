@@ -69,3 +69,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"tang_verified.{_HOME[name]}"), name)
     globals()[name] = value  # a submodule of the same name would otherwise take its place
     return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -44,15 +44,13 @@ def load_function(target: str) -> Callable[..., Any]:
 
 
 def read_specs(options: tuple[str, ...]) -> dict[str, Any]:
-    """--spec 'q=n 64 float16'  ->  {"q": Spec((n, 64), float16)}. The last word is a dtype if it is one."""
-    from tang_verified.spec import DTYPES, spec
+    """--spec 'q=n 64 float16'  ->  {"q": Spec((n, 64), float16)}."""
+    from tang_verified.spec import spec
 
     out = {}
     for option in options:
         name, equals, text = option.partition("=")
-        words = text.split()
         if not equals or not name.isidentifier():
             raise LoadError(f"--spec {option!r} is not NAME=SHAPE [DTYPE]; for example --spec 'q=n 64 float16'")
-        dtype = words.pop() if words and words[-1] in DTYPES else "float32"
-        out[name] = spec(" ".join(words), dtype)
+        out[name] = spec(" ".join(text.split()))
     return out

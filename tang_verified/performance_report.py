@@ -150,7 +150,8 @@ def _citation(row: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, 
             f"{k['traffic'][far]['both']:.4g} bytes cross the boundary to {far}, {k['tile']['memories']} × "
             f"{k['tile']['fast_bytes']} bytes before it ({k['traffic'][far]['why']})."
         )
-    key = f"tang_verified:{Path(file).name.removesuffix('.cert.json')}:{digest[:8]}"
+    at = "".join(f":{name}{value}" for name, value in row["sizes"].items())
+    key = f"tang_verified:{Path(file).name.removesuffix('.cert.json')}:{digest[:8]}{at}"
     year = str(document.get("date", ""))[:4] or "n.d."
     version = document.get("versions", {}).get("tang_verified", "")
     bibtex = (

@@ -31,8 +31,11 @@ class Spec:
         return f"({', '.join(map(str, self.shape))}{',' if len(self.shape) == 1 else ''}) {self.dtype}"
 
 
-def spec(text: str, dtype: str = "float32") -> Spec:
-    """Read a spec.
+def spec(text: str, dtype: str | None = None) -> Spec:
+    """Read a spec. The dtype is float32 where none is given: as the second argument, or as the last word.
+
+    >>> spec("n 64 float16").dtype
+    'float16'
 
     >>> spec("n 64", "float16").shape
     ('n', 64)
@@ -41,6 +44,11 @@ def spec(text: str, dtype: str = "float32") -> Spec:
     """
     if not isinstance(text, str):
         raise SpecError(f"spec takes a string such as 'n d', got {type(text).__name__}")
+    words = text.split()
+    if words and words[-1] in DTYPES:
+        if dtype is not None and _dtype(dtype) != words[-1]:
+            raise SpecError(f"spec: dtype {words[-1]} in {text!r}, and {_dtype(dtype)} beside it")
+        text, dtype = text[: text.rindex(words[-1])], words[-1]
     shape: list[int | str] = []
     ranges: dict[str, Size] = {}
     for found in re.finditer(r"\S+", text):
@@ -51,6 +59,8 @@ def spec(text: str, dtype: str = "float32") -> Spec:
             if not 1 <= int(token["number"]) <= SIZE_LIMIT:
                 _refuse(text, found, f"a fixed size is between 1 and {SIZE_LIMIT}")
             shape.append(int(token["number"]))
+        elif token["name"] in DTYPES:
+            _refuse(text, found, "a dtype stands last, and no size has its name")
         elif keyword.iskeyword(token["name"]):
             _refuse(text, found, "a Python keyword cannot name a size")
         else:
@@ -64,7 +74,7 @@ def spec(text: str, dtype: str = "float32") -> Spec:
             if token["bounds"]:
                 ranges[name] = Size(name, low, high)
             shape.append(name)
-    return Spec(tuple(shape), _dtype(dtype), tuple(ranges.values()))
+    return Spec(tuple(shape), _dtype("float32" if dtype is None else dtype), tuple(ranges.values()))
 
 
 def _dtype(dtype: object) -> DType:

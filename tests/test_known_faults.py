@@ -413,3 +413,14 @@ def test_variance_of_large_numbers_close_together() -> None:
     x = (10000 + np.arange(64) % 5)[None, :].astype(np.float32)
     got = tv.compile(lambda x: x.var(axis=-1), x="n m")(x)
     np.testing.assert_allclose(got, x.astype(np.float64).var(axis=-1), rtol=1e-2)
+
+
+@pytest.mark.parametrize("fn", [lambda x: (x * x).mean(), lambda x: x.var(correction=1), lambda x: x.std(axis=(0, 1, 3))])
+def test_means_over_many_axes(fn: Any) -> None:
+    """The number of elements of an array with four axes fits in 62 bits, but the product of four sizes need not."""
+    kernel = tv.compile(fn, x="a b c d float64")
+    x = np.random.default_rng(3).standard_normal((3, 5, 2, 7))
+    for given in (x, x[:1, :1, :1, :1]):
+        with np.errstate(all="ignore"):
+            known = fn(given) if fn.__code__.co_names[-1] != "var" else np.var(given, ddof=1)
+            np.testing.assert_allclose(kernel(given), known, rtol=1e-12)

@@ -7,6 +7,7 @@ An axis reduced by max or min without `initial` has size >= 1, as NumPy demands;
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from tang_verified.errors import UnsupportedError
@@ -22,6 +23,7 @@ from tang_verified.semantics.terms import (
     MIN,
     MUL,
     ONE,
+    REAL_ZERO,
     TRUE,
     ZERO,
     Axis,
@@ -111,8 +113,10 @@ def var(
     total = sum(squares, axis, out, keepdims)
     less = correction + ddof
     number = count(x, axis, "var")
-    if less != int(less):
-        return _over(total, Op("sub", (Op("real", (number,)), Const(Fraction(less)))), "var")
+    if less != int(less) or sort_of(number) == "real":
+        number = cast(number, "int", "real") if sort_of(number) == "int" else number
+        rest = Op("sub", (number, Const(Fraction(less))))
+        return _over(total, Op("max", (rest, REAL_ZERO)) if less > 0 else rest, "var")  # as NumPy, below
     divisor = canonical(Op("sub", (number, Const(int(less)))))
     if not x.tracing.always(Op("le", (ZERO, divisor))):
         divisor = Op("max", (divisor, ZERO))  # as NumPy: fewer elements than the correction give 0 / 0
@@ -181,11 +185,22 @@ def fold(x: Traced, axis: Any, keepdims: bool, label: str, out: DType, monoid: M
 
 
 def count(x: Traced, axis: Any, label: str) -> Term:
-    """The number of elements reduced: a product of sizes, used as a value and never as an index."""
-    total: Term = ONE
+    """The number of elements reduced: a product of sizes, used as a value and never as an index.
+
+    Two sizes at a time are multiplied as integers, which 62 bits hold, and more as reals: of an array without elements, the
+    other extents may be anything.
+    """
+    pairs: list[Term] = [ONE]
+    sizes = 0
     for place in several_axes(x, axis, label):
-        total = imul(total, x.extents[place])
-    return total
+        sizes += not isinstance(x.extents[place], Const)
+        if sizes > 2 and not isinstance(x.extents[place], Const):
+            pairs.append(ONE)
+            sizes = 1
+        pairs[-1] = imul(pairs[-1], x.extents[place])
+    if len(pairs) == 1:
+        return pairs[0]
+    return reduce(lambda a, b: Op("mul", (a, b)), (cast(pair, "int", "real") for pair in pairs))
 
 
 def _over(total: Traced, number: Term, label: str) -> Traced:
