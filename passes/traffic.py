@@ -184,7 +184,7 @@ def between(s: Statement, claim: Claim, extents: Mapping[str, int], capacity: in
     if claim.theorem == "used" or any(extents[axis] == 0 for axis in s.axes):
         return
     maps, result = maps_of(s, claim.theorem)
-    widths = [*operand_maps(s, s.axes)[1], *([Fraction(s.width)] if result is not None else [])]
+    widths = [*operand_maps(s, s.axes)[1], *([Fraction(s.width, s.alike)] if result is not None else [])]
     every = [*maps, *([result] if result is not None else [])]
     rows = conditions([*every, *((unit(axis, s.axes),) for axis in s.axes)], len(s.axes))
     if rows is None:

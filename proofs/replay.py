@@ -106,6 +106,9 @@ def audit_text(
         findings.append(Finding(file, "certificate", "", "well-formed", "mismatch", str(problem)))
     except RecursionError:
         findings.append(Finding(file, "certificate", "", "limits", "error", "the terms grow too deep on the way"))
+    except KeyError as name:
+        message = f"nothing declares {name}, which is spoken of"
+        findings.append(Finding(file, "certificate", "", "well-formed", "mismatch", message))
     else:
         findings += _rounding(data, certified, file)
         findings += _traffic(data, certified.kernels, file) or _compare(data, certified, file)

@@ -81,7 +81,8 @@ class Bound:
         most = self.part.said("M", 2 + claim.pace if self.whole else 1 + claim.pace)
         if self.whole is not None:
             most = f"({most} + {self.whole.said('M', 1 + claim.pace)})"
-        return f"{elided(s.text)}: Q ≥ {m}·(⌈N / {most}⌉ − 1), N points ({', '.join(s.axes)}), theorem {claim.theorem}"
+        where = "".join(f", where {text}" for text in s.place.assumes)
+        return f"{elided(s.text)}: Q ≥ {m}·(⌈N / {most}⌉ − 1), N points ({', '.join(s.axes)}), theorem {claim.theorem}{where}"
 
     def leading(self) -> Radical:
         """c of Q ≥ c·N·M^(1 − power)/Π extent^weight − pace·M, which (1) gives where one form bounds the points."""
@@ -116,7 +117,7 @@ def bound(statements: Sequence[Statement], claim: Claim) -> Bound:
     maps, widths = operand_maps(s, s.axes)
     if claim.theorem != "operands":
         maps.append(tuple(unit(axis, s.axes) for axis in s.outer))
-        widths.append(Fraction(s.width))
+        widths.append(Fraction(s.width, s.alike))
     part = form(s, s.axes, maps, widths, claim.arrays, claim.axes)
     check_tile(s, maps, claim)
     if claim.theorem != "used":
@@ -204,6 +205,8 @@ def tile_bytes(s: Statement, tile: Mapping[str, int], extents: Mapping[str, int]
     """
     if set(tile) != set(s.axes) or any(not 1 <= tile[axis] <= max(extents[axis], 1) for axis in s.axes):
         raise refused(s.tensor, "a tile has an extent for each axis, from 1 to that of the axis")
+    if not all(access.linear(s.axes) for access in s.operands):
+        raise refused(s.tensor, "an index that is no linear form of the axes")
     held = s.width * prod(tile[axis] for axis in s.outer)
     moved = s.width * prod(extents[axis] for axis in s.outer) if s.stored else 0
     for access in dict.fromkeys((a.tensor, a.width, a.rows(s.axes)) for a in s.operands):
@@ -211,9 +214,11 @@ def tile_bytes(s: Statement, tile: Mapping[str, int], extents: Mapping[str, int]
         own = {axis for k, axis in enumerate(s.axes) if any(row[k] for row in rows)}
         points = prod(sum(abs(c) * (tile[a] - 1) for c, a in zip(row, s.axes, strict=True)) + 1 for row in rows)
         held += width * points
-        times = prod(-(-extents[axis] // tile[axis]) for axis in s.axes if axis in own or axis in s.outer)
+        # what knows some fold axes only comes again for each tile of the others, if those run outside
+        inside = [axis for axis in s.inner if axis not in own and set(s.inner) & own]
+        times = prod(-(-extents[axis] // tile[axis]) for axis in s.axes if axis in own or axis in s.outer or axis in inside)
         if selecting([rows]) and len(rows) == len(own):
-            again = prod(-(-extents[axis] // tile[axis]) for axis in s.outer if axis not in own)
+            again = prod(-(-extents[axis] // tile[axis]) for axis in (*s.outer, *inside) if axis not in own)
             moved += width * prod(extents[axis] for axis in own) * again
         else:
             moved += width * points * times

@@ -34,7 +34,7 @@ def elements(touches: Iterable[Touch], sizes: Mapping[str, int]) -> int:
     images = [image(touch, sizes) for touch in touches]
     most = max(size for size, _ in images)
     sets = [found for _, found in images if found is not None]
-    if len(sets) == len(images) and len(sets) > 1:
+    if len(sets) > 1:
         union = sets[0]
         for other in sets[1:]:
             union = union.union(other)
@@ -57,7 +57,7 @@ def image(touch: Touch, sizes: Mapping[str, int]) -> tuple[int, isl.Set | None]:
         else:
             found = _image(place, group, rows)
             total *= int(count(place, tuple(group)) > 0) if found is None else _count(found)
-    whole = _image(place, frozenset(names), index)
+    whole = None if None in index else _image(place, frozenset(names), index)
     return total, whole
 
 

@@ -49,6 +49,7 @@ from tang_verified.semantics.terms import (
 )  # fmt: skip
 
 Pair: TypeAlias = tuple[Term, Term]  # a value over the reals, and a bound on the error of what is computed
+COARSE = Fraction(1, 1 << 1000)  # with room below it for the factors that an error meets
 DIGITS = {"float16": 11, "float32": 24, "float64": 53}  # of the significand
 SMALLEST = {"float16": -14, "float32": -126, "float64": -1022}  # the exponent of the least normal number
 
@@ -73,7 +74,8 @@ class Rounding:
     def tiny(self, dtype: str) -> Fraction:
         """What a result below the normal numbers may lose."""
         least = Fraction(2) ** SMALLEST[dtype]
-        return least if self.flushed else least * self.unit(dtype)
+        lost = least if self.flushed else least * self.unit(dtype)
+        return max(lost, COARSE)  # a bound is evaluated in float64, where what is smaller would be 0 itself
 
     @staticmethod
     def largest(dtype: str) -> Fraction:
@@ -287,7 +289,7 @@ class Rules:
         if isinstance(value, Const) and isinstance(value.value, int):
             return self.constant(Fraction(value.value))
         real = Op("real", (value,))
-        return choose(Op("le", (size(real), number(2 ** DIGITS[self.dtype]))), REAL_ZERO, self.rounded(real, REAL_ZERO))
+        return choose(Op("lt", (size(real), number(2 ** DIGITS[self.dtype]))), REAL_ZERO, self.rounded(real, REAL_ZERO))
 
     def gamma(self, depth: Term) -> Term:
         """γ_D = D·u / (1 − D·u): (1 + u)^D − 1 at most."""
@@ -390,13 +392,18 @@ def _smooth(name: str, slope: Fraction | int) -> Callable[[Rules, Term, Pair], T
 
 
 def _exp(rules: Rules, value: Term, a: Pair) -> Term:
-    moved = REAL_ZERO if a[1] == REAL_ZERO else times(Op("exp", (a[0],)), Op("expm1", (a[1],)))
-    return rules.function("exp", value, moved)
+    return rules.function("exp", value, _rise(a[0], a[1]))
+
+
+def _rise(a: Term, e: Term) -> Term:
+    """exp(a + e) − exp(a), as exp(a + e)·(1 − exp(−e)): exp(a) alone may be too small to be evaluated."""
+    if e == REAL_ZERO:
+        return REAL_ZERO
+    return times(Op("exp", (plus(a, e),)), Op("neg", (Op("expm1", (Op("neg", (e,)),)),)))
 
 
 def _expm1(rules: Rules, value: Term, a: Pair) -> Term:
-    moved = REAL_ZERO if a[1] == REAL_ZERO else times(Op("exp", (a[0],)), Op("expm1", (a[1],)))
-    return rules.function("expm1", value, moved)
+    return rules.function("expm1", value, _rise(a[0], a[1]))
 
 
 def _log(name: str, shift: Term) -> Callable[[Rules, Term, Pair], Term]:
@@ -464,7 +471,7 @@ def _pow(rules: Rules, value: Term, a: Pair, b: Pair) -> Term:
     log = Op("abs", (Op("log", (a[0],)),))
     moved = REAL_ZERO if a[1] == REAL_ZERO else Op("neg", (Op("log1p", (Op("neg", (Op("div", (a[1], a[0])),)),)),))
     change = plus(times(plus(size(b[0]), b[1]), moved), times(b[1], log))
-    e = rules.function("pow", value, times(size(value), Op("expm1", (change,))))
+    e = rules.function("pow", value, _rise(times(b[0], Op("log", (a[0],))), change))
     known = conj(Op("eq", (a[1], REAL_ZERO)), Op("eq", (b[1], REAL_ZERO)))
     return choose(known, rules.function("pow", value, REAL_ZERO), choose(Op("lt", (a[1], a[0])), e, POS_INF))
 

@@ -12,8 +12,10 @@ See docs/traffic_bounds.md for what is made of it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from math import factorial, prod
 
 from tang_verified.semantics.build import conjuncts, linear
 from tang_verified.semantics.kernel import Kernel
@@ -27,6 +29,7 @@ from tang_verified.semantics.terms import (
     Fold,
     Op,
     Read,
+    Sym,
     Term,
     Var,
     alpha,
@@ -48,6 +51,13 @@ class Access:
     tensor: str
     width: int
     index: tuple[Term | None, ...]
+
+    def linear(self, axes: tuple[str, ...]) -> bool:
+        """Whether each index is a linear form of the axes and of what does not depend on them."""
+        return all(
+            index is not None and not any(free_vars(a) & set(axes) for a in linear(index)[0] if not isinstance(a, Var))
+            for index in self.index
+        )
 
     def rows(self, axes: tuple[str, ...]) -> tuple[Row, ...]:
         """The linear part of the index over `axes`. What is not affine is left out: the image can only become smaller."""
@@ -88,6 +98,7 @@ class Statement:
     inner: tuple[str, ...]
     operands: tuple[Access, ...]
     width: int  # bytes of a partial result, at least
+    alike: int  # results that one value may be, where what is read is the same read in another order (a aᵀ: 2)
     stored: bool  # each result becomes its own element of the output
 
     @property
@@ -133,7 +144,17 @@ def work(kernel: Kernel) -> Work:
         width = BYTES[d.tensor.dtype]
         found.touches.append(Touch(place, Access(name, width, tuple(map(Var, d.axes)))))
         _Walk(kernel, d, loaded, found, seen).visit(d.value, place)
-    return found
+    return consistent(found)
+
+
+def consistent(found: Work) -> Work:
+    """Assumptions on data are not joined, since they may contradict each other: the one that is made most often stays, and what
+    would need another is left out."""
+    made = Counter(p.assumes for p in (*(s.place for s in found.statements), *(t.place for t in found.touches)) if p.assumes)
+    kept = {(), *(assumes for assumes, _ in made.most_common(1))}
+    return Work(
+        [s for s in found.statements if s.place.assumes in kept], [t for t in found.touches if t.place.assumes in kept]
+    )
 
 
 class _Walk:
@@ -159,7 +180,7 @@ class _Walk:
     def fold(self, fold: Fold, place: Place) -> None:
         names = set(place.names())
         fold, inside = entered(fold, place)
-        bodies = [peeled(part, inside) for part in fold.body]
+        bodies = [peeled(fold.body[field], inside) for field in needed_fields(fold)]
         needed = closed(free_vars(fold) & names, place)
         outer = tuple(axis for axis in place.names() if axis in needed)
         own = [read for body, at in bodies if at == bodies[0][1] for read in unconditional(body)]
@@ -167,7 +188,7 @@ class _Walk:
             self.d.tensor.name, show(fold), bodies[0][1], outer, tuple(axis.name for axis in fold.axes),
             tuple(dict.fromkeys(self.accesses(own))),
             BYTES[self.d.tensor.dtype] if SORTS[self.d.tensor.dtype] == sort_of(fold) else 1,
-            set(self.d.axes) == set(outer) and set(place.names()) == set(outer),
+            symmetries(fold.body, self.kernel), set(self.d.axes) == set(outer) and set(place.names()) == set(outer),
         )  # fmt: skip
         key = same(fold, statement)
         if key not in self.seen:
@@ -233,6 +254,42 @@ def closed(names: frozenset[str] | set[str], place: Place) -> frozenset[str]:
         if axis.name in found:
             found |= free_vars(axis.extent) & set(place.names())
     return found
+
+
+def needed_fields(fold: Fold) -> list[int]:
+    """The fields of the state that the component depends on."""
+    needed, fresh = {fold.component}, [fold.component]
+    while fresh:
+        for name in placeholders(fold.monoid.combine[fresh.pop()]):
+            if (field := int(name[1:])) not in needed:
+                needed.add(field)
+                fresh.append(field)
+    return sorted(needed)
+
+
+def placeholders(term: Term) -> set[str]:
+    return {term.name} if isinstance(term, Sym) else set().union(*map(placeholders, children(term)))
+
+
+def symmetries(terms: Iterable[Term], kernel: Kernel) -> int:
+    """How many of the values that the terms have at different points may be one and the same, whatever the data: at most as
+    many as there are ways to permute the reads of each tensor, and the inner folds of each form, among themselves."""
+    places: dict[object, set[Term]] = {}
+    total, queue = 1, list(terms)
+    while queue:
+        term = queue.pop()
+        if isinstance(term, Fold):
+            form = alpha(substitute(term, dict.fromkeys(free_vars(term), Var("$"))))
+            if form not in places:
+                total *= symmetries(term.body, kernel)
+            places.setdefault(form, set()).add(alpha(term))
+            continue
+        if isinstance(term, Read):
+            if term.tensor in kernel.outputs and term.tensor not in places:
+                total *= symmetries((kernel.program.definition(term.tensor).value,), kernel)
+            places.setdefault(term.tensor, set()).add(term)
+        queue += children(term)
+    return total * prod(factorial(len(distinct)) for distinct in places.values())
 
 
 def same(fold: Fold, statement: Statement) -> object:

@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from tang_verified.passes.traffic import best, propose, tile
+from tang_verified.proofs.ledger import Refused
 from tang_verified.proofs.traffic import Claim
 from tang_verified.semantics.counting import elements, extents
 from tang_verified.semantics.kernel import Kernel
@@ -54,13 +55,17 @@ def traffic(
     moved, found = best(kernel, propose(kernel) if claims is None else claims, sizes, capacity, processors)
     if resident:
         moved = max(Fraction(0), moved - capacity * processors)
-    assumes = tuple(dict.fromkeys(text for touch in job.touches for text in touch.place.assumes))
+    places = [*(touch.place for touch in job.touches), *(s.place for s in job.statements)]
+    assumes = tuple(dict.fromkeys(text for place in places for text in place.assumes))
     if found is None or moved <= once:
         return TrafficBound(once, once, None, "each input once, each output once", assumes, {}, None)
     s = job.statements[found.claim.statement]
     if not tiled:
         return TrafficBound(-int(-moved // 1), once, found.claim, found.said(s), assumes, {}, None)
-    shape, cost = tile(s, extents(s, sizes), capacity)
+    try:
+        shape, cost = tile(s, extents(s, sizes), capacity)
+    except Refused:  # an index that is taken from data, or no tile of one point fits
+        return TrafficBound(-int(-moved // 1), once, found.claim, found.said(s), assumes, {}, None)
     return TrafficBound(-int(-moved // 1), once, found.claim, found.said(s), assumes, shape, cost)
 
 
