@@ -104,7 +104,7 @@ def test_numbers_of_a_format(dtype: str) -> None:
     assert float(known.unit(dtype)) == info.eps / 2 and float(known.largest(dtype)) == info.max
     assert known.tiny(dtype) == max(Fraction(float(info.smallest_subnormal)) / 2, COARSE)
     assert Rounding({}, neighbours=True).unit(dtype) == 2 * known.unit(dtype)
-    assert Rounding({}, flushed=True).tiny(dtype) == Fraction(float(info.tiny))
+    assert Rounding({}, flushed=True).tiny(dtype) == max(Fraction(float(info.tiny)), COARSE)
 
 
 @pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(1, 10), Fraction(2**24 + 1), Fraction(1, 2**140)])
