@@ -12,7 +12,7 @@ from typing import Any
 import z3
 
 from tang_verified.proofs.counterexample import counterexample
-from tang_verified.proofs.ledger import Ledger
+from tang_verified.proofs.ledger import Ledger, assumed
 from tang_verified.semantics import sets
 from tang_verified.semantics.meaning import Encoder, negate
 from tang_verified.semantics.terms import Term
@@ -21,7 +21,11 @@ BUDGET = 8_000_000  # Z3's resource units; a step that holds takes a tenth of th
 
 
 class Scratch(Ledger):
-    """Discharges as `Ledger` does, and remembers answers."""
+    """Discharges as `Ledger` does, and remembers answers.
+
+    It asks in its own context, too: in the one that all encoders share, what the process asked before changes the order of
+    Z3's terms, and with it whether an answer takes a moment or minutes.
+    """
 
     def valid(
         self, name: str, encoder: Encoder, facts: Sequence[Any], claim: Any, show_as: str = "", sides: Sequence[Term] = ()
@@ -29,7 +33,7 @@ class Scratch(Ledger):
         goal = negate(claim)
         if goal is False:
             return
-        answer, problem = self.posed([*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape, goal])
+        answer, problem = self.asker.ask([*assumed(encoder, facts), goal], BUDGET)
         if answer == z3.sat:
             raise self.refuse(name, counterexample(problem.model(), show_as), "disproved")
         if answer != z3.unsat:
@@ -44,7 +48,7 @@ class Scratch(Ledger):
             raise self.refuse(name, "some element is in no part", "disproved")
 
     def reachable(self, name: str, encoder: Encoder, facts: Sequence[Any]) -> None:
-        answer, _ = self.posed([*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape])
+        answer, _ = self.asker.ask(assumed(encoder, facts), BUDGET)
         if answer != z3.sat:
             raise self.refuse(name, "what is assumed here never holds", "disproved")
 
@@ -53,9 +57,3 @@ class Scratch(Ledger):
 
     def _settle(self, name: str, prover: str, statement: str) -> None:
         self.record(name, prover, statement)
-
-    def posed(self, assertions: Sequence[Any]) -> tuple[Any, z3.Solver]:
-        """Asked in this ledger's context: in the one that all encoders share, what the process asked before changes the
-        order of Z3's terms, and with it whether an answer takes a moment or minutes."""
-        there = [a if a is True or a is False else a.translate(self.asker.context) for a in assertions]
-        return self.asker.ask(there, BUDGET)

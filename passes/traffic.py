@@ -28,6 +28,7 @@ from tang_verified.proofs.traffic import (
     bound,
     image,
     lattice,
+    maps_of,
     operand_maps,
     rank,
     selecting,
@@ -85,13 +86,13 @@ def holds(statements: Sequence[Statement], claim: Claim) -> bool:
 
 def vertex(number: int, s: Statement, theorem: Theorem, costs: Sequence[float]) -> Iterator[Claim]:
     """The claim with the weights that are least for extents of M^cost."""
-    solved = cover(*maps_of(s, theorem), len(s.axes), costs)
+    solved = cover(maps_of(s, theorem)[0], len(s.axes), costs)
     if solved is None:
         return
     arrays, axes, tile = solved
     outer: tuple[Weights, Weights] = ((), ())
     if theorem == "used":
-        whole = cover(operand_maps(s, s.outer)[0], None, len(s.outer), costs[: len(s.outer)])
+        whole = cover(operand_maps(s, s.outer)[0], len(s.outer), costs[: len(s.outer)])
         if whole is None:
             return
         outer = whole[:2]
@@ -103,33 +104,27 @@ def pace(total: Fraction) -> Fraction:
     return 1 / (total - 1) if total > 1 else Fraction(1)
 
 
-def maps_of(s: Statement, theorem: Theorem) -> tuple[list[tuple[Row, ...]], tuple[Row, ...] | None]:
-    maps, _ = operand_maps(s, s.axes)
-    return maps, None if theorem == "operands" else tuple(unit(axis, s.axes) for axis in s.outer)
-
-
 def cover(
-    maps: Sequence[tuple[Row, ...]], result: tuple[Row, ...] | None, dim: int, costs: Sequence[float]
+    maps: Sequence[tuple[Row, ...]], dim: int, costs: Sequence[float]
 ) -> tuple[Weights, Weights, Weights] | None:
     """Least weights of the maps and of the axes, and the tile on the other side, as rationals.
 
     None where HiGHS finds none or the lattice is too large; no tile where maps do not select axes.
     """
-    every = [*maps, *([result] if result is not None else [])]
     if dim == 0:
-        return tuple(Fraction(0) for _ in every), (), ()
+        return tuple(Fraction(0) for _ in maps), (), ()
     units = [(tuple(int(i == k) for i in range(dim)),) for k in range(dim)]
-    rows = conditions([*every, *units], dim)
+    rows = conditions([*maps, *units], dim)
     if rows is None:
         return None
     dims, spaces = rows
-    cost = np.array([*(1.0 for _ in every), *costs])
+    cost = np.array([*(1.0 for _ in maps), *costs])
     answer = linprog(cost, A_ub=-dims, b_ub=-spaces, bounds=(0, None), method="highs-ds")
     if answer.status != 0:
         return None
     exact = [Fraction(x).limit_denominator(DENOMINATOR) for x in answer.x]
-    tile = [Fraction(-x).limit_denominator(DENOMINATOR) for x in answer.ineqlin.marginals] if selecting(every) else []
-    return tuple(exact[: len(every)]), tuple(exact[len(every) :]), tuple(tile)
+    tile = [Fraction(-x).limit_denominator(DENOMINATOR) for x in answer.ineqlin.marginals] if selecting(maps) else []
+    return tuple(exact[: len(maps)]), tuple(exact[len(maps) :]), tuple(tile)
 
 
 def conditions(maps: Sequence[tuple[Row, ...]], dim: int) -> tuple[np.ndarray, np.ndarray] | None:
@@ -183,15 +178,13 @@ def between(s: Statement, claim: Claim, extents: Mapping[str, int], capacity: in
     """The weights with the least G at a footprint, off the vertices: log G is convex in them."""
     if claim.theorem == "used" or any(extents[axis] == 0 for axis in s.axes):
         return
-    maps, result = maps_of(s, claim.theorem)
-    widths = [*operand_maps(s, s.axes)[1], *([Fraction(s.width, s.alike)] if result is not None else [])]
-    every = [*maps, *([result] if result is not None else [])]
-    rows = conditions([*every, *((unit(axis, s.axes),) for axis in s.axes)], len(s.axes))
+    maps, widths = maps_of(s, claim.theorem)
+    rows = conditions([*maps, *((unit(axis, s.axes),) for axis in s.axes)], len(s.axes))
     if rows is None:
         return
     dims, spaces = rows
     logs = np.array([log(extents[axis]) for axis in s.axes])
-    count, footprint = len(every), log(float((1 + claim.pace) * capacity))
+    count, footprint = len(maps), log(float((1 + claim.pace) * capacity))
 
     def size(weights: np.ndarray) -> float:
         arrays = np.maximum(weights[:count], 1e-12)

@@ -25,9 +25,11 @@ class Asker:
 
         The plain core comes first, for a moment: it often needs none where the usual strategy spends seconds. That one gives
         up parts of the search by the clock, so that a busy machine can make it answer unknown; the core, asked again with the
-        whole budget, looks at no clock. The assertions are a text, or terms of this asker's context.
+        whole budget, looks at no clock. The assertions are a text, or terms of any context.
         """
         solver = answer = None
+        if not isinstance(statement, str):
+            statement = [a if isinstance(a, bool) else a.translate(self.context) for a in statement]
         for make, limit in ((z3.SimpleSolver, min(QUICK, budget)), (z3.Solver, budget), (z3.SimpleSolver, budget)):
             solver = make(ctx=self.context)
             solver.set("rlimit", limit)

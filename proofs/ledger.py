@@ -236,7 +236,7 @@ class Ledger:
         if goal is False:
             self.record(name, "structure", show_as)
             return
-        assertions = [*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape, goal]
+        assertions = [*assumed(encoder, facts), goal]
         text = statement(encoder.symbols, assertions)
         answer, problem = self.asker.ask(text, Z3_BUDGET)
         if answer == z3.sat and self.finding:  # nobody is shown why a fold has not some property
@@ -251,13 +251,12 @@ class Ledger:
 
     def _model(self, assertions: Sequence[Any]) -> Any:
         """A counterexample to show, in the encoder's own terms."""
-        there = [a if a is True else a.translate(self.asker.context) for a in assertions]
-        answer, problem = self.asker.ask(there, Z3_BUDGET)
+        answer, problem = self.asker.ask(assertions, Z3_BUDGET)
         return problem.model().translate(z3.main_ctx()) if answer == z3.sat else z3.Model()
 
     def reachable(self, name: str, encoder: Encoder, facts: Sequence[Any]) -> None:
         """State that the encoded facts have a model; `ground` finds it, or refuses."""
-        assertions = [*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape]
+        assertions = assumed(encoder, facts)
         self.record(name, "model", statement(encoder.symbols, [*assertions, True]))
 
     def ground(self) -> None:
@@ -303,6 +302,11 @@ class Ledger:
             if answer != "unsat":
                 raise Refused(o.name, o.place, "disproved" if answer == "sat" else "unproved", f"cvc5 answers {answer}")
             self.obligations[number] = replace(o, prover="cvc5" if self.solver == "cvc5" else f"{o.prover}+cvc5")
+
+
+def assumed(encoder: Encoder, facts: Sequence[Any]) -> list[Any]:
+    """All that a statement about what is encoded may use."""
+    return [*(fact for fact in facts if fact is not True), *encoder.axioms(), *encoder.shape]
 
 
 def relevant(facts: Sequence[Term], names: frozenset[str]) -> list[Term]:

@@ -24,10 +24,11 @@ from tang_verified.proofs.ledger import Refused, Solver
 from tang_verified.proofs.readback import DIALECTS, read_back
 from tang_verified.proofs.rounding_text import difference
 from tang_verified.proofs.strict_json import digest
-from tang_verified.proofs.traffic import recorded as spelled
+from tang_verified.proofs.traffic import bound
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.meaning import AXIOMS
 from tang_verified.semantics.serial import BadData
+from tang_verified.semantics.statements import work
 from tang_verified.semantics.terms import IllFormed
 
 Verdict: TypeAlias = Literal["proved", "disproved", "unproved", "error", "mismatch", "missing", "unreadable", "bad call"]
@@ -247,10 +248,11 @@ def _traffic(data: CertificateData, kernels: tuple[Kernel, ...], file: str) -> l
     """Claims that do not hold, and words that are not what a claim says."""
     out = []
     for kernel in kernels:
+        statements = work(kernel).statements
         for number, claim in enumerate(data.claims[kernel.name]):
             place = f"traffic/{number + 1}"
             try:
-                says = spelled(kernel, (claim,))[0]["says"]
+                says = bound(statements, claim).said(statements[claim.statement])
             except Refused as refusal:
                 out.append(Finding(file, f"kernel {kernel.name}", "", place, refusal.verdict, refusal.why))
                 continue

@@ -77,7 +77,8 @@ class Bound:
 
     def said(self, s: Statement) -> str:
         """The bound in words; M is in bytes, and so is Q."""
-        m, claim = f"{claim_word(self.claim.pace)}M", self.claim
+        claim = self.claim
+        m = f"{claim_word(claim.pace)}M"
         most = self.part.said("M", 2 + claim.pace if self.whole else 1 + claim.pace)
         if self.whole is not None:
             most = f"({most} + {self.whole.said('M', 1 + claim.pace)})"
@@ -114,10 +115,7 @@ def bound(statements: Sequence[Statement], claim: Claim) -> Bound:
         raise refused(s.tensor, f"weights are multiples of 1/k for one k up to {DENOMINATOR}, and as small")
     if claim.theorem == "stored" and not s.stored:
         raise refused(s.tensor, f"the results of {s.text} are not the output's elements")
-    maps, widths = operand_maps(s, s.axes)
-    if claim.theorem != "operands":
-        maps.append(tuple(unit(axis, s.axes) for axis in s.outer))
-        widths.append(Fraction(s.width, s.alike))
+    maps, widths = maps_of(s, claim.theorem)
     part = form(s, s.axes, maps, widths, claim.arrays, claim.axes)
     check_tile(s, maps, claim)
     if claim.theorem != "used":
@@ -127,6 +125,15 @@ def bound(statements: Sequence[Statement], claim: Claim) -> Bound:
     if not s.whole_inside():
         raise refused(s.tensor, f"{s.text} folds other points for other results")
     return Bound(claim, part, whole_results(s, *claim.outer))
+
+
+def maps_of(s: Statement, theorem: Theorem) -> tuple[list[tuple[Row, ...]], list[Fraction]]:
+    """The maps that a theorem gives weights to, and the widths of their elements: operands, then the result."""
+    maps, widths = operand_maps(s, s.axes)
+    if theorem != "operands":
+        maps.append(tuple(unit(axis, s.axes) for axis in s.outer))
+        widths.append(Fraction(s.width, s.alike))
+    return maps, widths
 
 
 def operand_maps(s: Statement, axes: tuple[str, ...]) -> tuple[list[tuple[Row, ...]], list[Fraction]]:

@@ -12,7 +12,7 @@ import islpy as isl
 
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.sets import NotAffine, Writer, parameter_set
-from tang_verified.semantics.statements import Access, Place, Statement, Touch
+from tang_verified.semantics.statements import Place, Statement, Touch
 from tang_verified.semantics.terms import Axis, Const, Op, Term, Var, free_vars, reads, substitute
 
 ENUMERATED = 1 << 22  # points that isl may count one by one, a set
@@ -149,4 +149,4 @@ def _mentions(index: Term | None) -> frozenset[str]:
     return frozenset() if index is None or reads(index) else free_vars(index)
 
 
-__all__ = ["Access", "at_sizes", "count", "elements", "extents", "points"]
+__all__ = ["at_sizes", "count", "elements", "extents", "points"]

@@ -20,9 +20,8 @@ from dataclasses import dataclass, field, replace
 
 from tang_verified.semantics.counting import at_sizes, count
 from tang_verified.semantics.kernel import Kernel
-from tang_verified.semantics.statements import Place, branches, closed, entered, peeled
+from tang_verified.semantics.statements import Place, branches, closed, entered, peeled, place_of
 from tang_verified.semantics.terms import (
-    Axis,
     Const,
     Fold,
     Op,
@@ -76,8 +75,7 @@ def operations(kernel: Kernel, sizes: Mapping[str, int], along: frozenset[str] =
     found: dict[object, tuple[str, int]] = {}
     for name in kernel.outputs:
         d = kernel.program.definition(name)
-        place = Place(tuple(Axis(axis, extent) for axis, extent in zip(d.axes, d.tensor.shape, strict=True)))
-        _Count(found, sizes, along).visit(d.value, place)
+        _Count(found, sizes, along).visit(d.value, place_of(d))
     out = Operations()
     for name, number in found.values():
         out.put(name, number)

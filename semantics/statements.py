@@ -54,22 +54,24 @@ class Access:
 
     def linear(self, axes: tuple[str, ...]) -> bool:
         """Whether each index is a linear form of the axes and of what does not depend on them."""
-        return all(
-            index is not None and not any(free_vars(a) & set(axes) for a in linear(index)[0] if not isinstance(a, Var))
-            for index in self.index
-        )
+        return all(_form(index, axes) is not None for index in self.index)
 
     def rows(self, axes: tuple[str, ...]) -> tuple[Row, ...]:
         """The linear part of the index over `axes`. What is not affine is left out: the image can only become smaller."""
         found = []
         for index in self.index:
-            parts = {} if index is None else linear(index)[0]
-            if any(not isinstance(atom, Var) and free_vars(atom) & set(axes) for atom in parts):
-                continue
-            row = tuple(parts.get(Var(axis), 0) for axis in axes)
+            row = tuple((_form(index, axes) or {}).get(Var(axis), 0) for axis in axes)
             if any(row):
                 found.append(row)
         return tuple(dict.fromkeys(found))
+
+
+def _form(index: Term | None, axes: tuple[str, ...]) -> dict[Term, int] | None:
+    """The coefficients of an index that is a linear form of the axes; None of any other."""
+    parts = None if index is None else linear(index)[0]
+    if parts is None or any(free_vars(atom) & set(axes) for atom in parts if not isinstance(atom, Var)):
+        return None
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +142,16 @@ def work(kernel: Kernel) -> Work:
     loaded -= set(kernel.outputs)
     for name in kernel.outputs:
         d = kernel.program.definition(name)
-        place = Place(tuple(Axis(axis, extent) for axis, extent in zip(d.axes, d.tensor.shape, strict=True)))
+        place = place_of(d)
         width = BYTES[d.tensor.dtype]
         found.touches.append(Touch(place, Access(name, width, tuple(map(Var, d.axes)))))
         _Walk(kernel, d, loaded, found, seen).visit(d.value, place)
     return consistent(found)
+
+
+def place_of(d: Def) -> Place:
+    """Every element of a definition."""
+    return Place(tuple(Axis(axis, extent) for axis, extent in zip(d.axes, d.tensor.shape, strict=True)))
 
 
 def consistent(found: Work) -> Work:
@@ -296,15 +303,11 @@ def same(fold: Fold, statement: Statement) -> object:
     """Equal for folds that have the same values over the same points, whatever their axes are called."""
     names = {axis: Var(f"${number}") for number, axis in enumerate(statement.outer)}
     around = [axis for axis in statement.place.axes if axis.name in names]
-    conditions = [c for c in statement.place.conditions if free_vars(c) <= names.keys() | _sizes(statement)]
+    others = set(statement.place.names()) - names.keys()
+    conditions = [c for c in statement.place.conditions if free_vars(c).isdisjoint(others)]
     plain = replace(fold, component=0)
     return (
         alpha(substitute(plain, dict(names))), tuple(substitute(axis.extent, dict(names)) for axis in around),
         frozenset(substitute(c, dict(names)) for c in conditions), statement.stored, statement.tensor,
         len(statement.place.axes) - len(statement.inner) if statement.stored else 0,
     )  # fmt: skip
-
-
-def _sizes(statement: Statement) -> set[str]:
-    bound = set(statement.place.names())
-    return {name for c in statement.place.conditions for name in free_vars(c) if name not in bound}
