@@ -22,11 +22,12 @@ REGISTRY = {  # name -> where a backend is, or the dialect of a GPU's (its runti
     "c": "tang_verified.backends.c.backend",
     "opencl": "tang_verified.backends.opencl.dialect:OpenCLDialect",
     "cuda": "tang_verified.backends.cuda.dialect:CudaDialect",
+    "cuda-sm90a": "tang_verified.backends.cuda.dialect:HopperDialect",
     "metal": "tang_verified.backends.metal.dialect:MetalDialect",
     "glsl": "tang_verified.backends.glsl.dialect:GlslDialect",
     "wgsl": "tang_verified.backends.wgsl.dialect:WgslDialect",
 }
-SUFFIX = {"c": "c", "opencl": "cl", "cuda": "cu", "metal": "metal", "glsl": "comp", "wgsl": "wgsl"}
+SUFFIX = {"c": "c", "opencl": "cl", "cuda-sm90a": "cu", "cuda": "cu", "metal": "metal", "glsl": "comp", "wgsl": "wgsl"}
 
 
 def get(name: str) -> Any:

@@ -13,7 +13,6 @@ from tang_verified.proofs.check import Certified, is_certified
 from tang_verified.semantics.kernel import Kernel
 
 THREADS = 256
-SHARED_BYTES = 32 << 10  # what every device of the last ten years has, so that one certificate serves them all
 
 
 class GpuBackend:
@@ -36,8 +35,8 @@ class GpuBackend:
         """The same on every machine: whether a device is there, and which, changes no certificate."""
         d = self.dialect
         return Target(
-            lanes=16, threads=THREADS, shared_bytes=SHARED_BYTES, subgroup=d.subgroup, index_bits=d.bits,
-            asynchronous=d.asynchronous, unit=d.unit, vector_bytes=d.vector_bytes,
+            lanes=16, threads=THREADS, shared_bytes=d.shared_bytes, subgroup=d.subgroup, index_bits=d.bits,
+            asynchronous=d.asynchronous, unit=d.unit, units=d.units, stages=d.stages, vector_bytes=d.vector_bytes,
         )  # fmt: skip
 
     def emit(self, certified: Certified) -> dict[str, str]:

@@ -37,6 +37,9 @@ class ScalarDialect:
     vector_bytes: ClassVar[int] = 0
     flags: ClassVar[tuple[str, str]] = ("0", "1")  # what a bool array holds
     unit: ClassVar[str] = ""  # the matrix unit that schedules may use
+    units: ClassVar[tuple[str, ...]] = ()  # and those that take operands from shared memory
+    stages: ClassVar[int] = 2  # of a ring of asynchronous copies
+    shared_bytes: ClassVar[int] = 32 << 10  # what every device of the last ten years has: one certificate serves them all
     subgroup: ClassVar[int] = 0  # threads that a schedule may rely on to be one subgroup; 0: none
     qualifier: ClassVar[str] = ""  # before a function
     infinity: ClassVar[dict[str, str]]  # "inf", "-inf", "nan" -> a float
@@ -220,6 +223,12 @@ class ScalarDialect:
 
     def multiply(self, unit: str, c: Sequence[str], a: Sequence[str], b: Sequence[str]) -> str:
         raise Unsupported(f"{self.name} has no unit {unit}; compile for a target without it")
+
+    def multiply_rows(self, unit: str, form: str, a: str, b: str, c: Sequence[str]) -> str:
+        raise Unsupported(f"{self.name} has no unit {unit}; compile for a target without it")
+
+    def swizzle(self, dtype: DType, cell: str) -> str:
+        raise Unsupported(f"{self.name}: no swizzled arrays")
 
     def exchange(self, text: str, step: int, kind: Type) -> str:
         raise Unsupported(f"{self.name}: no exchange of values within a subgroup; compile for a target with subgroup 0")

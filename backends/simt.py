@@ -23,12 +23,14 @@ from tang_verified.backends.launch import Binding, Launch, Plan
 from tang_verified.backends.names import Names
 from tang_verified.backends.scopes import Context, Line, Scope, flatten
 from tang_verified.backends.storage import Memory, Registers, Variables, settled
+from tang_verified.proofs.readback.simt_match import assigns_of
 from tang_verified.proofs.readback.simt_text import RESERVED  # what no reader takes for a variable, in any of the languages
 from tang_verified.proofs.threads import reads_in_order
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Kernel, Loop, Stmt, Wait, shared_bytes
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import ONE, ZERO, Const, Fold, Op, Read, Term, Var, children, free_vars, rebuild, substitute
+from tang_verified.semantics.units import ROW, UNITS
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Entry:
     sizes: tuple[str, ...]
     shared: tuple[tuple[str, DType, int], ...]  # variable, dtype, elements
     body: tuple[str, ...]
+    swizzled: frozenset[str] = frozenset()  # which of the shared arrays are
 
 
 class SimtDialect(Dialect, Protocol):
@@ -49,6 +52,9 @@ class SimtDialect(Dialect, Protocol):
 
     subgroup: int  # threads that a schedule may rely on to be one subgroup; 0: none
     unit: str  # the matrix unit that schedules may use, or none
+    units: tuple[str, ...]  # and those that take operands from shared memory
+    stages: int  # of a ring of asynchronous copies
+    shared_bytes: int  # that a block may have
     vector_bytes: int  # the widest access of a thread
     asynchronous: bool  # copies to shared memory can go on by themselves
     types: dict[str, str]  # kind -> a variable's type
@@ -68,8 +74,8 @@ class SimtDialect(Dialect, Protocol):
     def thread_index(self) -> str:
         """The thread's number in its block, as an integer."""
 
-    def barrier(self) -> str:
-        """All threads of the block meet, and see what was written to shared arrays."""
+    def barrier(self, units: bool = False) -> str:
+        """All threads of the block meet, and see what was written to shared arrays; with `units`, so do matrix units."""
 
     def move(
         self, dtype: DType, width: int, target: str, offset: str, source: str, place: str, condition: str | None, wait: bool
@@ -85,6 +91,12 @@ class SimtDialect(Dialect, Protocol):
 
     def multiply(self, unit: str, c: Sequence[str], a: Sequence[str], b: Sequence[str]) -> str:
         """A matrix unit's statement on variables: the slots of a lane's fragments, in the order of `semantics/units.py`."""
+
+    def multiply_rows(self, unit: str, form: str, a: str, b: str, c: Sequence[str]) -> str:
+        """The same, of operands in shared arrays, from the elements a and b on."""
+
+    def swizzle(self, dtype: DType, cell: str) -> str:
+        """Where a cell of a swizzled array lies."""
 
     def module(self, kernel: Kernel, entries: Sequence[Entry]) -> str:
         """The whole text: helpers, then the entry points."""
@@ -103,6 +115,8 @@ class _Printer(Assigns):
         self.kernel = kernel
         self.mutable: set[str] = set()
         self.shared: list[tuple[str, DType, int]] = []
+        self.swizzled: set[str] = set()
+        self.proxies = False  # units read what threads write
         self.owners: dict[str, int] = {}
         self.copying = False  # the statement moves elements as they are,
         self.width = 1  # so many neighbours at a time,
@@ -130,13 +144,15 @@ class _Printer(Assigns):
         arrays = tuple((self.memory(b.name).variable, b.dtype, b.written) for b in bindings)
         entries, plans = [], []
         for number, body in enumerate(launches):
+            self.proxies = any(UNITS[s.unit].shared for s in assigns_of(body) if s.unit)
             name = self.names.entry(kernel.name if len(launches) == 1 else f"{kernel.name}_{number}")
             lines, blocks = self.launch(tuple(body), names)
             machine = kernel.machine
-            entries.append(Entry(name, machine.threads, machine.subgroup, arrays, tuple(sizes), tuple(self.shared), lines))
+            entries.append(Entry(name, machine.threads, machine.subgroup, arrays, tuple(sizes), tuple(self.shared), lines,
+                                 frozenset(self.swizzled)))  # fmt: skip
             held = sum(shared_bytes(dtype, count) for _, dtype, count in self.shared)
             plans.append(Launch(name, blocks, machine.threads, held))
-            self.shared = []
+            self.shared, self.swizzled = [], set()
         plan = Plan(kernel.name, tuple(s.name for s in program.sizes), tuple(bindings), tuple(plans), self.dialect.bits,
                     kernel.machine.subgroup)  # fmt: skip
         return self.dialect.module(kernel, entries), plan
@@ -201,7 +217,7 @@ class _Printer(Assigns):
                 case For():
                     lines += self.for_loop(statement, names)
                 case Barrier():
-                    lines.append((0, self.dialect.barrier()))
+                    lines.append((0, self.dialect.barrier(units=True) if self.proxies else self.dialect.barrier()))
                 case Commit() if self.dialect.asynchronous:
                     lines.append((0, self.dialect.commit()))
                 case Wait(keep) if self.dialect.asynchronous:
@@ -244,6 +260,7 @@ class _Printer(Assigns):
             inside[loops[place].axis.name] = Var(variable)
             if place == len(loops) - 1:
                 self.lane_variable = variable
+        self.lanes = [loop.axis.name for loop in loops]
         own = replace(
             statement, loops=tuple(loop for loop in statement.loops if loop.kind != "thread"),
             index=statement.index[self.owners.get(statement.target, 0) :],
@@ -252,7 +269,9 @@ class _Printer(Assigns):
         self.waits = not (statement.asynchronous and self.dialect.asynchronous)
         own = self.vectors(own)
         self.copying = self.width > 1 or not self.waits
-        if statement.unit:
+        if statement.unit and UNITS[statement.unit].shared:
+            lines += self.by_rows(own, inside)
+        elif statement.unit:
             lines = self.by_unit(own)
         else:
             lines += self.assign(own, inside, frozenset(self.mutable)).lines
@@ -302,6 +321,36 @@ class _Printer(Assigns):
             lines.append((0, self.dialect.multiply(statement.unit, c, a, b)))
         return lines
 
+    def by_rows(self, statement: Assign, names: dict[str, Term]) -> list[Line]:
+        """A unit's statement whose operands lie in shared arrays."""
+        c, *operands = reads_in_order(statement.value)
+        fold = next(f for f in children(statement.value) if isinstance(f, Fold))
+        k = fold.axes[0].name
+        form = "columns" if operands[1].index[-1] == Var(k) else "rows"
+        cells = [place.name for place in statement.index[-4:] if isinstance(place, Var)]
+        outer = [loop for loop in statement.loops if loop.axis.name not in cells]
+        place, slots = self.storage[c.tensor], (UNITS[statement.unit].columns // ROW, 8, 2, 2)
+        if not isinstance(place, Variables):
+            raise Unsupported(f"{c.tensor}: a unit's fragments are variables")
+        lines: list[Line] = []
+        first: dict[str, Term] = dict.fromkeys((*self.lanes[-3:], *cells, k), ZERO)
+        for numbers in product(*(range(_extent(loop)) for loop in outer)):
+            around: dict[str, Term] = {loop.axis.name: Const(n) for loop, n in zip(outer, numbers, strict=True)}
+            scope = Scope()
+            ends = []
+            for read in operands:
+                memory = self.memory(read.tensor)
+                index = tuple(canonical(substitute(i, {**around, **first})) for i in read.index)
+                offset = canonical(substitute(memory.offset(index), names))
+                ends.append(f"&{memory.variable}[{self.integer(offset, Context(scope))}]")
+            found = []
+            for digits in product(*map(range, slots)):
+                put = {**around, **{name: Const(n) for name, n in zip(cells, digits, strict=True)}}
+                _, number, _ = self.registers.find(c.tensor, tuple(canonical(substitute(i, put)) for i in c.index), None)
+                found.append(place.variable(number, self.dialect))
+            lines += [*scope.lines, (0, self.dialect.multiply_rows(statement.unit, form, ends[0], ends[1], found))]
+        return lines
+
     def _joint(self, target: str, cells: list[Cell], context: Context) -> None:
         """A copy that goes on by itself names its source; it has no value to compute."""
         if not self.copying:
@@ -316,6 +365,8 @@ class _Printer(Assigns):
                 raise Unsupported(f"{target}: only an element of an array is copied asynchronously")
             source = self.memory(value.tensor)
             offset, there = self.integer(place.offset(index), context), self.integer(source.offset(value.index), context)
+            if place.swizzled:
+                offset = self.dialect.swizzle(place.dtype, offset)
             ends = (place.variable, offset, source.variable, there)
             context.scope.add(self.dialect.move(place.dtype, self.width, *ends, condition, self.waits))
 
@@ -338,8 +389,9 @@ class _Printer(Assigns):
         shape = buffer.shape[buffer.owners :]
         if buffer.scope == "shared":
             variable = self.names.take(buffer.name)
-            self.storage[buffer.name] = Memory(variable, buffer.dtype, shape, own=True)
+            self.storage[buffer.name] = Memory(variable, buffer.dtype, shape, own=True, swizzled=buffer.swizzled)
             self.shared.append((variable, buffer.dtype, _count(buffer, shape)))
+            self.swizzled |= {variable} if buffer.swizzled else set()
             return
         self.registers.declare(buffer.name)
         if self.registers.holds(buffer.name):

@@ -30,6 +30,7 @@ class Memory:
     dtype: DType
     extents: tuple[Term, ...]
     own: bool = False  # a buffer of the kernel's, not an array that it was given
+    swizzled: bool = False
 
     def offset(self, index: tuple[Term, ...]) -> Term:
         """Horner's form: (i0·E1 + i1)·E2 + i2."""

@@ -14,7 +14,7 @@ from math import prod
 from tang_verified.proofs.ledger import Ledger
 from tang_verified.proofs.races import Access, Item, Races
 from tang_verified.semantics.build import canonical, linear
-from tang_verified.semantics.kernel import Assign, Buffer, For, Kernel
+from tang_verified.semantics.kernel import Assign, Buffer, For, Kernel, swizzle
 from tang_verified.semantics.program import BYTES, DType, Tensor
 from tang_verified.semantics.terms import (
     REAL_ZERO,
@@ -32,8 +32,9 @@ from tang_verified.semantics.terms import (
     free_vars,
     substitute,
 )  # fmt: skip
-from tang_verified.semantics.units import UNITS, Operand, Unit, product
+from tang_verified.semantics.units import ROW, UNITS, Operand, Rows, Unit, product, shared_product
 
+NOBODY = Const(-1)  # no thread's number: what is not ordered with the thread itself
 MOST_THREADS = 1024
 MOST_SHARED = 1 << 20
 
@@ -80,10 +81,28 @@ class Threads:
     def check_place(self, buffer: Buffer, inside: bool) -> None:
         """A block's memory ends with its launch. `inside`: some loop lies around the declaration."""
         self._check_width((buffer.dtype,))
+        if buffer.swizzled:
+            self._check_swizzle(buffer)
         launches = any(isinstance(s, For) and s.kind == "grid" for s in self.kernel.body)
         if self.machine.threads > 1 and buffer.scope != "global" and launches and not inside:
             why = f"{buffer.name} belongs to a block, and is declared for several launches"
             raise self.ledger.refuse("no-race/scope", why, "disproved")
+
+    def _check_swizzle(self, buffer: Buffer) -> None:
+        """Whole groups of eight rows of 128 bytes, in which no two cells come to lie at one place, nor vectors apart."""
+        size = BYTES[buffer.dtype]
+        extents = [constant(extent) or 0 for extent in buffer.shape]
+        row, why = 128 // size, ""
+        if buffer.scope != "shared" or self.machine.threads == 1 or size not in (2, 4):
+            why = "it is not shared by threads, or its elements have neither 2 nor 4 bytes"
+        elif len(extents) < 2 or extents[-1] != row or extents[-2] % 8:
+            why = f"it has no whole groups of eight rows of {row} elements"
+        elif sorted(places := [swizzle(cell, size) for cell in range(8 * row)]) != list(range(8 * row)):
+            why = "two cells lie at one place"
+        elif any(places[cell] != places[cell - 1] + 1 for cell in range(8 * row) if cell % (16 // size)):
+            why = "a piece of 16 bytes is torn"
+        if why:
+            raise self.ledger.refuse("capacity/swizzle", f"{buffer.name}: {why}", "disproved")
 
     def number(self, statement: Assign) -> Term:
         """The number of the thread that runs an instance: the thread axes row by row."""
@@ -107,20 +126,21 @@ class Threads:
         inside: bool,
     ) -> None:  # fmt: skip
         """An access to a cell: by its owner, or noted. `inside`: a grid loop lies between the buffer and the access.
-        With no thread, a unit's operand, which `check_unit` has found where it belongs."""
-        if self.machine.threads == 1 or thread is None:
+        With no thread, a unit's operand: a fragment, which `check_unit` has found where it belongs, or shared cells, which
+        any of its lanes may read."""
+        if self.machine.threads == 1 or (thread is None and buffer.owners):
             return
         if buffer.scope != "global" and inside:
             why = f"{buffer.name} belongs to a block, and blocks inside it use it"
             raise self.ledger.refuse("no-race/scope", why, "disproved")
-        if buffer.owners:
+        if buffer.owners and thread is not None:
             owner: Term = ZERO
             for i, extent in zip(index[: buffer.owners], buffer.shape, strict=False):
                 owner = Op("add", (Op("mul", (owner, extent)), i))
             self.ledger.holds(f"no-race/owner/{buffer.name}", facts, canonical(Op("eq", (canonical(owner), thread))))
         else:
             going_on = writer is not None and writer.asynchronous
-            self.order.append(Access(buffer, index, thread, facts, writer is not None, going_on))
+            self.order.append(Access(buffer, index, NOBODY if thread is None else thread, facts, writer is not None, going_on))
 
     def lane(self, fold: Fold, statement: Assign, thread: Term | None) -> Term | None:
         """The thread that computes an element of a fold: the statement's, or the lane that the fold's axis names; none
@@ -161,15 +181,55 @@ class Threads:
         unit = UNITS.get(statement.unit)
         if unit is None or statement.asynchronous:
             raise IllFormed(f"no unit {statement.unit!r} is known")
-        why = self._unit_lanes(unit, statement) or self._unit_value(unit, statement, buffers)
+        value = self._shared_value if unit.shared else self._unit_value
+        why = self._unit_lanes(unit, statement) or value(unit, statement, buffers)
         if why:
             raise self.ledger.refuse(f"unit/{unit.name}", why, "disproved")
 
     def _unit_lanes(self, unit: Unit, statement: Assign) -> str:
         extents = [constant(loop.axis.extent) for loop in statement.loops if loop.kind == "thread"]
-        if self.machine.subgroup != unit.lanes or extents[-2:] != [8, 4]:
-            return f"its last thread axes are not the {unit.lanes} lanes of a subgroup, 8 by 4"
+        wanted = [4, 8, 4] if unit.shared else [8, 4]
+        if self.machine.subgroup != 32 or prod(wanted) != unit.lanes or extents[-len(wanted) :] != wanted:
+            return f"its last thread axes are not its {unit.lanes} lanes, {' by '.join(map(str, wanted))}"
         return "" if self._all_take_part(statement) else "some lanes do not take part"
+
+    def _shared_value(self, unit: Unit, statement: Assign, buffers: Mapping[str, Buffer]) -> str:
+        """That the value is `units.shared_product` of a fragment and of rows in swizzled buffers."""
+        threads = [loop.axis for loop in statement.loops if loop.kind == "thread"]
+        slots = [loop.axis for loop in statement.loops if loop.kind != "thread"]
+        reads, fold = reads_in_order(statement.value), next((f for f in children(statement.value) if isinstance(f, Fold)), None)
+        if len(reads) != 3 or fold is None or len(fold.axes) != 1:
+            return "it is not a product of rows and columns added to a fragment"
+        spread, a, b = (buffers.get(read.tensor) for read in reads)
+        count, k = len(threads), fold.axes[0].name
+        own = spread is not None and spread.scope == "register" and spread.dtype == unit.accumulator
+        if spread is None or not own or spread.owners != count or len(statement.index) < count + 4:
+            return f"{reads[0].tensor} is no {unit.accumulator} fragment, spread over the unit's lanes"
+        shape, sides = [constant(extent) for extent in spread.shape], [constant(axis.extent) for axis in threads]
+        copied_out = all(loop.kind in ("thread", "unroll") for loop in statement.loops)
+        if shape[:count] != sides or shape[-4:] != [unit.columns // ROW, 8, 2, 2] or not copied_out:
+            return f"{statement.target} has not the unit's shape"
+        blocks, j, h, p = (place.name if isinstance(place, Var) else "" for place in statement.index[-4:])
+        whole = {axis.name: constant(axis.extent) for axis in slots}
+        if [whole.get(name) for name in (blocks, j, h, p)] != shape[-4:]:
+            return "it computes a part of its fragment"
+        digits = (*(axis.name for axis in threads[-3:]), j, h, p)
+        if any(x is None or not x.swizzled or x.dtype != unit.operand for x in (a, b)):
+            return f"its operands are no swizzled buffers of {unit.operand}"
+        inner = {*digits, blocks, k}
+        which = statement.index[count:-4]
+        c = Operand(statement.target, tuple(Var(axis.name) for axis in threads[:-3]), (*which, Var(blocks)))
+        if reads[0] != Read(statement.target, statement.index, "real") or any(free_vars(place) & inner for place in which):
+            return "it takes another fragment than it gives"
+        rows = _rows(reads[1], inner - {k}, k, ""), _rows(reads[2], inner - {k}, k, blocks)
+        if rows[0] is None or rows[1] is None or rows[0].across is False:
+            return "its operands are no rows of its buffers, or which they are depends on the lane, or on data"
+        depth = b.shape[-2] if b is not None else ZERO
+        if not rows[1].across and constant(depth) != ROW:
+            return f"a block of {reads[2].tensor} has not {ROW} rows"
+        if canonical(statement.value) != canonical(shared_product(c, rows[0], rows[1], digits, Var(blocks), k)):
+            return "it reads its operands in another layout than the unit does"
+        return ""
 
     def _unit_value(self, unit: Unit, statement: Assign, buffers: Mapping[str, Buffer]) -> str:
         """That the value is `units.product` of three fragments, each of its own dtype and spread over (…, 8, 4)."""
@@ -240,6 +300,33 @@ class Threads:
         if source is None or target is None or target.scope != "shared" or source.dtype != target.dtype:
             why = f"{statement.target} is no plain copy into a shared buffer"
             raise self.ledger.refuse("async/copy", why, "disproved")
+
+
+def _rows(read: Read, digits: set[str], k: str, blocks: str) -> Rows | None:
+    """What of an operand's index is not the unit's own: the places in front, and where its rows begin. Of B in rows of one
+    k each, the last place in front numbers the block."""
+    across = bool(read.index) and read.index[-1] == Var(k)
+    if len(read.index) < (2 if across else 3):
+        return None
+    *front, line, column = read.index
+    place = line if across else column
+    parts, offset = linear(place)
+    first: Term = Const(offset)
+    for atom, factor in parts.items():
+        if not free_vars(atom) & digits:
+            first = Op("add", (first, Op("mul", (Const(factor), atom))))
+    others = linear(first)
+    if any(n % 8 for n in (*others[0].values(), others[1])) or (not across and line != Var(k)):
+        return None
+    outside = [first, *front[: len(front) if across else -1]]
+    if not across:
+        begin, _ = linear(front[-1])
+        if begin.get(Var(blocks)) != 1:
+            return None
+        outside += [atom for atom in begin if atom != Var(blocks)]
+    if any(free_vars(term) & (digits | {k}) or reads_in_order(term) for term in outside):
+        return None
+    return Rows(read.tensor, tuple(front), canonical(first), across)
 
 
 def copied(value: Term) -> Read | None:

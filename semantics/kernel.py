@@ -38,7 +38,9 @@ vector (every array and buffer begins at a multiple of 16 bytes).
 An *asynchronous* assignment to a shared buffer is issued where it stands and done when a `Wait` says so: `Commit` closes
 a group of those issued, `Wait(keep)` waits until at most `keep` of the thread's groups are pending.
 
-A *unit* (semantics/units.py) computes an assignment for all lanes of a subgroup at once; it says which lane holds what.
+A *unit* (semantics/units.py) computes an assignment for all lanes of a subgroup at once; it says which lane holds what. Some
+units take their operands from shared buffers that are *swizzled*: rows of 128 bytes whose 16-byte pieces lie in another
+order, so that eight rows of one column meet no bank twice. Cells keep their indices; only their addresses change.
 
 Claims (`Carried.value`, `Assign.claim`, `Alloc.claim`) are witnesses. The checker proves each; printers ignore them.
 """
@@ -60,6 +62,7 @@ class Buffer:
     """Scratch storage. `thread` scope is private to one grid instance; `register` extents are constants.
 
     `owners`: how many leading axes number the thread that a cell belongs to (0: no cell is any thread's own).
+    `swizzled`: where a cell lies is `swizzle` of its row-major number.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Buffer:
     shape: tuple[Term, ...]
     scope: Scope
     owners: int = 0
+    swizzled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,12 @@ class Machine:
     subgroup: int = 0
     shared_bytes: int = 0
     index_bits: int = 64
+
+
+def swizzle(cell: int, size: int) -> int:
+    """Where cell number `cell`, of `size` bytes, lies: piece p of row r of a group of eight at piece p xor r."""
+    piece = 16 // size
+    return cell ^ (cell // (8 * piece) % 8 * piece)
 
 
 def shared_bytes(dtype: DType, count: int) -> int:

@@ -139,8 +139,10 @@ class Encoder:
 
     def statement(self, statement: Stmt) -> list[Any]:
         match statement:
-            case Alloc(Buffer(name, dtype, shape, scope, owners), claim):
-                return ["alloc", name, dtype, self.terms(shape), scope, owners, self.claim(claim)]
+            case Alloc(Buffer(name, dtype, shape, scope, owners, swizzled), claim):
+                if swizzled and scope != "shared":
+                    raise TypeError(f"{name}: a swizzled buffer is a shared one")
+                return ["alloc", name, dtype, self.terms(shape), SWIZZLED if swizzled else scope, owners, self.claim(claim)]
             case For(axis, kind, body, carried):
                 kept = [[c.buffer, self.claim(c.claim)] for c in carried]
                 return ["for", self.axis(axis), kind, [self.statement(s) for s in body], kept]
@@ -360,8 +362,10 @@ class Decoder:
         items(entry, what, STATEMENTS[kind])
         if kind == "alloc":
             _, name, dtype, shape, scope, owners, claim = entry
-            known = one_of(dtype, get_args(DType), what), self.terms(shape, what), one_of(scope, get_args(Scope), what)
-            return Alloc(Buffer(identifier(name, what), *known, whole(owners, what)), self.claim(claim, what))
+            swizzled = scope == SWIZZLED
+            place: Scope = "shared" if swizzled else one_of(scope, get_args(Scope), what)
+            known = one_of(dtype, get_args(DType), what), self.terms(shape, what), place
+            return Alloc(Buffer(identifier(name, what), *known, whole(owners, what), swizzled), self.claim(claim, what))
         if kind == "for":
             _, axis, run, body, carried = entry
             kept = []
@@ -389,6 +393,7 @@ class Decoder:
         )  # fmt: skip
 
 
+SWIZZLED = "shared, swizzled"
 ARITY = {"var": 2, "sym": 3, "bool": 2, "int": 2, "real": 2, "op": 3, "read": 4, "monoid": 5, "fold": 6,
          "gradient": 3, "tangent": 3}  # fmt: skip
 STATEMENTS = {"alloc": 7, "for": 5, "assign": 10, "barrier": 1, "commit": 1, "wait": 2}

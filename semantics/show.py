@@ -132,7 +132,7 @@ def _statements(body: tuple[Stmt, ...], depth: int, out: list[str]) -> None:
         match statement:
             case Alloc(buffer, _):
                 shape = ", ".join(show(e) for e in buffer.shape)
-                owners = f" of {buffer.owners}" if buffer.owners else ""
+                owners = f" of {buffer.owners}" if buffer.owners else " swizzled" if buffer.swizzled else ""
                 out.append(f"{pad}alloc {buffer.name}[{shape}] : {buffer.dtype} {buffer.scope}{owners}")
             case Barrier() | Commit():
                 out.append(pad + type(statement).__name__.lower())

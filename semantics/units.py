@@ -12,6 +12,17 @@ layout is linear:
     C[w, g, t, x, h, p] := C[w, g, t, x, h, p] + Σ_{u < 2, s < 4, q < 2} A[w, g, s, y, u, h, q] · B[w, 2 t + p, s, z, u, q]
 
 w numbers the subgroup, x, y, z the fragment among several; each may be several places, and depends on no digit above.
+
+    wgmma.m64nNk64.f16.f32   (PTX ISA, "Asynchronous warpgroup level matrix instructions", four of .k16), N = 128 or 256
+        lane = 32 w + 4 g + t                               w < 4: the warp of the group of four
+        C[16 w + 8 h + g, 64 e + 8 j + 2 t + p]  is slot 4 (8 e + j) + 2 h + p
+        A and B lie in swizzled shared buffers, in rows of 64:
+
+    C[v, w, g, t, x, e, j, h, p] := C[…] + Σ_{k < 64} A[y, a + 16 w + 8 h + g, k] · B[z, e + …, k, 8 j + 2 t + p]
+                                                                              or B[z, b + 64 e + 8 j + 2 t + p, k]
+
+v numbers the group of warps; y, z, a, b depend on none of the other digits; a and b are multiples of 8, where a swizzled
+buffer's groups of rows begin.
 """
 
 from __future__ import annotations
@@ -25,7 +36,8 @@ from tang_verified.semantics.terms import ADD, TRUE, Axis, Const, Fold, Op, Read
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A matrix unit: the shape of its fragments, their dtypes, and the lanes that work together."""
+    """A matrix unit: the shape of its fragments, their dtypes, and the lanes that work together. `shared`: its operands lie
+    in shared buffers."""
 
     name: str
     rows: int
@@ -34,9 +46,17 @@ class Unit:
     operand: DType
     accumulator: DType
     lanes: int
+    shared: bool = False
 
 
-UNITS = {unit.name: unit for unit in (Unit("mma.m16n8k16.f16.f32", 16, 8, 16, "float16", "float32", 32),)}
+ROW = 64  # elements of a row of a swizzled buffer
+UNITS = {
+    unit.name: unit
+    for unit in (
+        Unit("mma.m16n8k16.f16.f32", 16, 8, 16, "float16", "float32", 32),
+        *(Unit(f"wgmma.m64n{n}k64.f16.f32", 64, n, ROW, "float16", "float32", 128, shared=True) for n in (128, 256)),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +78,32 @@ def product(unit: Unit, c: Operand, a: Operand, b: Operand, digits: tuple[str, .
     y = Read(b.buffer, (*b.subgroup, column, s, *b.which, u, q), "real")
     over = tuple(Axis(name, Const(extent)) for name, extent in zip(axes, (2, 4, 2), strict=True))
     return Op("add", (before, Fold(ADD, over, TRUE, (Op("mul", (x, y)),))))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A shared operand: its buffer, the places in front of the last two, and where its rows begin (for B: `across`, whether
+    a row holds the elements of one column of C rather than of one k)."""
+
+    buffer: str
+    which: tuple[Term, ...]
+    first: Term
+    across: bool = False
+
+
+def shared_product(c: Operand, a: Rows, b: Rows, digits: tuple[str, ...], blocks: Term, k: str) -> Term:
+    """The value that a unit with shared operands gives to C's cell (w, g, t, j, h, p) = `digits` of the block of 64 columns
+    `blocks`; `k` is the name of the fold's axis. Of B with rows of one k each, the block is the last of its `which`."""
+    w, g, t, j, h, p = (Var(name) for name in digits)
+    row = canonical(_sum(a.first, (16, w), (8, h), (1, g)))
+    column = canonical(_sum(b.first, *(((64, blocks),) if b.across else ()), (8, j), (2, t), (1, p)))
+    before = Read(c.buffer, (*c.subgroup, w, g, t, *c.which, j, h, p), "real")
+    x = Read(a.buffer, (*a.which, row, Var(k)), "real")
+    y = Read(b.buffer, (*b.which, column, Var(k)) if b.across else (*b.which, Var(k), column), "real")
+    return Op("add", (before, Fold(ADD, (Axis(k, Const(ROW)),), TRUE, (Op("mul", (x, y)),))))
+
+
+def _sum(first: Term, *parts: tuple[int, Term]) -> Term:
+    for factor, part in parts:
+        first = Op("add", (first, Op("mul", (Const(factor), part))))
+    return first

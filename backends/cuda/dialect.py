@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tang_verified.backends.arithmetic import CORRECT, Arithmetic, Error
+from tang_verified.backends.dialect import Unsupported
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
-from tang_verified.semantics.kernel import Kernel
+from tang_verified.proofs.readback import simt_helpers, warpgroup
+from tang_verified.semantics.kernel import Kernel, shared_bytes
 from tang_verified.semantics.program import BYTES, DType
 
 FUNCTIONS = """exp log log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan erf floor ceil pow"""
@@ -32,10 +34,6 @@ ARITHMETIC = Arithmetic(
     },
     double="a / b and sqrt correctly rounded, functions within the same ulp",
 )  # fmt: skip
-COPY = """static __device__ __forceinline__ void cp_async_BYTES(void *to, const void *from) {
-  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
-  asm volatile("cp.async.ca.shared.global [%0], [%1], BYTES;" :: "r"(address), "l"(from) : "memory");
-}"""
 PAIR = """static __device__ __forceinline__ unsigned tv_pair(__half low, __half high) {
   return (unsigned)__half_as_ushort(low) | (unsigned)__half_as_ushort(high) << 16;
 }"""
@@ -121,7 +119,7 @@ class CudaDialect(ScalarDialect):
         if wait:
             return super().move(dtype, width, target, offset, source, place, condition, wait)
         size = width * BYTES[dtype]
-        name = self.need(f"cp_async_{size}", COPY.replace("BYTES", str(size)))
+        name = self.need(f"cp_async_{size}", simt_helpers.CUDA[f"cp_async_{size}"])
         copy = f"{name}(&{target}[{offset}], &{source}[{place}]);"
         if condition is None:
             return copy
@@ -145,8 +143,19 @@ class CudaDialect(ScalarDialect):
     def wait(self, keep: int) -> str:
         return f"{self.need('cp_async_wait', WAIT)}<{keep}>();"
 
-    def barrier(self) -> str:
-        return "__syncthreads();"
+    def multiply_rows(self, unit: str, form: str, a: str, b: str, c: Sequence[str]) -> str:
+        _, shape, *_ = unit.split(".")
+        self.need("tv_descriptor", warpgroup.DESCRIPTOR)
+        helper = self.need(f"wgmma_{shape}_{form}", warpgroup.HELPERS[f"wgmma_{shape}_{form}"])
+        return f"{helper}({', '.join((a, b, *c))});"
+
+    def swizzle(self, dtype: DType, cell: str) -> str:
+        if dtype != "float16":
+            raise Unsupported(f"{self.name}: no swizzled arrays of {dtype}")
+        return f"{self.need('tv_swizzle', warpgroup.SWIZZLE)}({cell})"
+
+    def barrier(self, units: bool = False) -> str:
+        return f"{self.need('barrier_async', warpgroup.BARRIER)}();" if units else "__syncthreads();"
 
     def module(self, kernel: Kernel, entries: Sequence[Entry]) -> str:
         lines = [f"// {kernel.name}: {' '.join(kernel.outputs)} of {kernel.program.name}."]
@@ -159,6 +168,25 @@ class CudaDialect(ScalarDialect):
             parameters += [f"const long long {name}" for name in entry.sizes]
             lines += ["", f'extern "C" __global__ void __launch_bounds__({entry.threads}, 1)',
                       f"{entry.name}({', '.join(parameters)}) {{"]  # fmt: skip
-            lines += [f"  __shared__ __align__(16) {self.element(t)} {name}[{count}];" for name, t, count in entry.shared]
+            lines += self._dynamic(entry) if entry.swizzled else [
+                f"  __shared__ __align__(16) {self.element(t)} {name}[{count}];" for name, t, count in entry.shared
+            ]  # fmt: skip
             lines += [*entry.body, "}"]
         return "\n".join([*lines, ""])
+
+    def _dynamic(self, entry: Entry) -> list[str]:
+        """Arrays in the memory that the launch gives, as it may be more: the swizzled ones first, at multiples of 1024."""
+        lines, end = ["  extern __shared__ __align__(1024) unsigned char tv_shared[];"], 0
+        for name, dtype, count in sorted(entry.shared, key=lambda array: array[0] not in entry.swizzled):
+            t = self.element(dtype)
+            lines.append(f"  {t} (&{name})[{count}] = *({t} (*)[{count}])&tv_shared[{end}];")
+            end += shared_bytes(dtype, count)
+        return lines
+
+
+class HopperDialect(CudaDialect):
+    """For compute capability 9.0 alone: its units take operands from shared memory."""
+
+    units = ("wgmma.m64n128k64.f16.f32",)
+    stages = 3
+    shared_bytes = 113 << 10  # two blocks a multiprocessor

@@ -89,7 +89,8 @@ class Group:
         self.step = 1  # it takes every step-th tile
         self.current: dict[Term, str] = {}
         self.padded: dict[str, Term] = {}  # tile buffers that hold this value outside the fold's domain
-        self.dtypes: Mapping[str, DType] = {}  # of the program's tensors
+        self.dtypes: Mapping[str, DType] = {}  # of the program's tensors,
+        self.lines: Mapping[str, Term] = {}  # and the extents of their last axes
         self.scales: dict[Term, str] = {}  # driver -> the buffer of its factor or difference
 
     def start_at(self, first: Term) -> None:

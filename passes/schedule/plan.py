@@ -389,7 +389,9 @@ class Planner:
         if isinstance(extent, Const):
             tile = min(tile, self.rounded(extent, self.lanes, tile))
         group = Group(low, shape, folds, axis, tile, self.dtype)
-        group.dtypes = {t.name: t.dtype for t in (*self.program.inputs, *(d.tensor for d in self.program.defs))}
+        tensors = (*self.program.inputs, *(d.tensor for d in self.program.defs))
+        group.dtypes = {t.name: t.dtype for t in tensors}
+        group.lines = {t.name: t.shape[-1] for t in tensors if t.shape}
         bounds = self._tiles(group, shape)
         group.start_at(bounds[0])
         low.tiled[axis.name] = group.tiled

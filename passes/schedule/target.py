@@ -22,8 +22,10 @@ class Target:
     shared_bytes: int = 0
     index_bits: int = 64
     unit: str = ""  # a matrix unit, by its name in semantics/units.py
+    units: tuple[str, ...] = ()  # those that take operands from shared memory
     vector_bytes: int = 0  # the widest access of a thread that the language has
     asynchronous: bool = False  # copies to shared memory go on by themselves
+    stages: int = 2  # tiles that a ring of such copies holds
 
     @property
     def accumulators(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from tang_verified.proofs.readback import warpgroup
 from tang_verified.proofs.readback.simt_language import Language
 
 BINARY = ("max", "min", "floordiv", "mod", "sub0", "div0")
@@ -22,10 +23,12 @@ FAR = (
 COPY = """\
 static __device__ __forceinline__ void cp_async_BYTES(void *to, const void *from) {
   const unsigned address = (unsigned)__cvta_generic_to_shared(to);
-  asm volatile("cp.async.ca.shared.global [%0], [%1], BYTES;" :: "r"(address), "l"(from) : "memory");
+  asm volatile("cp.async.WAY.shared.global [%0], [%1], BYTES;" :: "r"(address), "l"(from) : "memory");
 }"""
+WAYS = {"4": "ca", "8": "ca", "16": "cg"}
 CUDA = {
-    **{f"cp_async_{size}": COPY.replace("BYTES", size) for size in ("4", "8", "16")},
+    **{f"cp_async_{size}": COPY.replace("BYTES", size).replace("WAY", way) for size, way in WAYS.items()},
+    **warpgroup.HELPERS,
     "cp_async_commit": """\
 static __device__ __forceinline__ void cp_async_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -51,7 +54,7 @@ WGSL = {
     "tv_is_nan": "fn tv_is_nan(a: f32) -> bool { return (bitcast<u32>(a) & 0x7fffffffu) > 0x7f800000u; }",
 }
 WHOLE = {"cuda": CUDA, "wgsl": WGSL}
-NAME = re.compile(r"\b((?:tv|cp|mma)_\w+)\(")
+NAME = re.compile(r"\b((?:tv|cp|mma|wgmma|barrier)_\w+)\(")
 
 
 def meaning(language: Language, name: str) -> tuple[str, str] | None:

@@ -54,6 +54,7 @@ class Language:
     vectors: bool = False
     end: tuple[str, ...] = ("}",)
     fixed: tuple[str, ...] = ()  # parameters after the arrays
+    dynamic: tuple[str, str] = ("", "")  # a line before arrays of the block whose size the launch gives, and such an array
 
 
 OPENCL = Language(
@@ -87,6 +88,9 @@ CUDA = Language(
     thread=rf"  const int ({NAME}) = threadIdx\.x;", barrier=("__syncthreads", "(", ")", ";"),
     infinity="__int_as_float(0xff800000)", qualifier="static __device__ __forceinline__ ", exchange="__shfl_xor_sync",
     short=False, double="f", spaces=("", "const"), vectors=True,
+    dynamic=(r"  extern __shared__ __align__\(1024\) unsigned char tv_shared\[\];",
+             rf"  (?P<element>[a-z_]+(?: long| char)?) \(&(?P<name>{NAME})\)\[(?P<count>{COUNT})\] = "
+             r"\*\((?P=element) \(\*\)\[(?P=count)\]\)&tv_shared\[(?P<offset>0|[1-9][0-9]{0,9})\];"),
 )  # fmt: skip
 METAL = Language(
     name="metal", bits=64, spelled={"f32": "float", "i64": "long", "bool": "bool"}, number="int",

@@ -23,6 +23,7 @@ from tang_verified.proofs.readback.syntax import (
     Cast,
     Choice,
     Expression,
+    Index,
     Kind,
     Lanes,
     Name,
@@ -180,6 +181,22 @@ class SimtMachine(Machine):
         return all(is_plain(node) and not node.free & self.digits for node in fresh)
 
     # Memory
+
+    def swizzled(self, e: Index, memory: Memory, offset: Node, here: Here) -> tuple[Memory, Node]:
+        """array[tv_swizzle(cell)]"""
+        match e.index:
+            case Call(_, "tv_swizzle", (cell,)) if "tv_swizzle" in self.helpers and memory.element == "uint16_t":
+                return memory, self.nodes.add(offset, self.integer(cell, here))
+        raise Unreadable(e.line, "a cell of a swizzled array that is not where it lies")
+
+    def rows(self, e: Expression, here: Here) -> tuple[Memory, Node]:
+        """&array[cell]: rows of a swizzled array from there on. At the beginning of a group of rows, nothing lies elsewhere."""
+        if not isinstance(e, Unary) or e.sign != "&" or not isinstance(e.of, Index):
+            raise Unreadable(e.line, "rows of what is no array")
+        memory, offset = self.address(e.of.base, here)
+        if not memory.swizzled:
+            raise Unreadable(e.line, "rows of an array that is not swizzled")
+        return memory, self.nodes.add(offset, self.integer(e.of.index, here))
 
     def half_cell(self, e: Call, place: int, here: Here) -> tuple[Memory, Node]:
         offset, array = self.integer(e.args[place], here), e.args[place + 1]

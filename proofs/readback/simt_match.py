@@ -44,6 +44,7 @@ from tang_verified.proofs.readback.syntax import (
     Vector,
 )  # fmt: skip
 from tang_verified.proofs.readback.text_values import ELEMENTS, INT, Here, Memory, Register, Variable
+from tang_verified.semantics import units
 from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Stmt, Wait
 from tang_verified.semantics.kernel import Loop as Axis
 from tang_verified.semantics.program import DType
@@ -57,7 +58,9 @@ class Threads(Stores):
     language: Language = field(kw_only=True)
     machine: SimtMachine
     thread: str = ""  # the name of the thread's number
-    pending: list[Array] = field(default_factory=list)  # arrays of the block that no buffer has had
+    pending: list[Array] = field(default_factory=list)  # arrays of the block that no buffer has had,
+    in_rows: list[Array] = field(default_factory=list)  # and those that a swizzled one will have
+    proxies: bool = False  # whether units read what threads write: barriers order that too
 
     def module(self, text: Module) -> None:
         """Every launch of the kernel is the entry point in its place."""
@@ -91,6 +94,7 @@ class Threads(Stores):
     def entry(self, entry: Entry, body: list[Stmt], scratch: list[Buffer]) -> None:
         program, n = self.kernel.program, self.machine.nodes
         self.machine.names = {}
+        self.proxies = any((unit := units.UNITS.get(s.unit)) and unit.shared for s in assigns_of(body))
         if len(entry.sizes) != len(program.sizes):
             raise Mismatch(entry.line, f"{len(entry.sizes)} sizes, the program has {len(program.sizes)}")
         here, env = Here(Facts(n)), Env()
@@ -110,12 +114,13 @@ class Threads(Stores):
                 raise Mismatch(given.line, f"{given.name} stands for {tensor} of type {dtype}{', written' if written else ''}")
             self.values.places[tensor] = Place(key, dtype, tuple(self.values.value(e, env) for e in shape))
             self.machine.names[given.name] = Memory(key, given.element, given.const)
-        self.pending = list(entry.shared)
+        count = sum(buffer.swizzled for buffer in buffers_of(body))
+        self.pending, self.in_rows = list(entry.shared[count:]), list(entry.shared[:count])  # those that are swizzled lie first
         cursor = Cursor(entry.body, entry.line)
         self.grid(entry, body, cursor, env, here)
         cursor.finish()
-        if self.pending:
-            raise Mismatch(self.pending[0].line, f"array {self.pending[0].name} is no buffer of the kernel")
+        for array in (*self.in_rows, *self.pending):
+            raise Mismatch(array.line, f"array {array.name} is no buffer of the kernel")
 
     def grid(self, entry: Entry, body: Sequence[Stmt], cursor: Cursor, env: Env, here: Here) -> None:
         """if (block < product) { digits; body }"""
@@ -204,7 +209,7 @@ class Threads(Stores):
     def together(self, statement: Stmt, cursor: Cursor, here: Here) -> None:
         match statement:
             case Barrier():
-                self.sync(cursor, here, "barrier", 0)
+                self.sync(cursor, here, "barrier for units" if self.proxies else "barrier", 0)
             case Commit() if self.language.name == "cuda":
                 self.sync(cursor, here, "commit", 0)
             case Wait(keep) if self.language.name == "cuda":
@@ -227,10 +232,14 @@ class Threads(Stores):
         s = self.below(self.thread, self.pure(cursor, here), self.machine.nodes.number(prod(counts)), here)
         variables, inner = set(self.machine.names), Cursor(s.yes, s.line)
         here = replace(here, level=here.level + 1)
-        if statement.unit:  # its lanes are all threads, and its variables have no owner in the text
+        if statement.unit and statement.unit in UNITS:  # all threads; and its variables have no owner in the text
             self.by_unit(statement, inner, env)
             return inner.finish()
         env, here, digits = self.digits(self.thread, [loop.axis.name for loop in loops], extents, inner, env, here)
+        if statement.unit:
+            self.by_rows(statement, inner, env, here)
+            inner.finish()
+            return self.leave(variables)
         self.machine.base, self.machine.digits = here, digits
         self.compare.lane = (env[loops[-1].axis.name], counts[-1]) if loops else None
         self.machine.asynchronous = statement.asynchronous
@@ -274,9 +283,12 @@ class Threads(Stores):
         key = f"{buffer.name}#{self.count}"
         self.values.places[buffer.name] = Place(key, buffer.dtype, extents, buffer.owners)
         if buffer.scope == "shared":
-            if not self.pending:
+            arrays = self.in_rows if buffer.swizzled else self.pending
+            if not arrays:
                 raise Mismatch(cursor.line, f"no array of the block for {buffer.name}")
-            array = self.pending.pop(0)
+            array = arrays.pop(0)
+            if buffer.swizzled and (array.start < 0 or array.start % 1024):
+                raise Mismatch(array.line, f"{array.name} does not begin with a group of eight rows")
         elif self.registers(buffer, key, cursor):
             return False
         else:
@@ -287,7 +299,7 @@ class Threads(Stores):
         if array.element != self.elements[buffer.dtype]:
             raise Mismatch(array.line, f"{array.name} stands for {buffer.name} of {buffer.dtype}")
         self.fits(array, tuple(self.machine.integer(e, here) for e in array.extents), extents, buffer)
-        self.machine.names[array.name] = Memory(key, array.element)
+        self.machine.names[array.name] = Memory(key, array.element, swizzled=buffer.swizzled)
         return False
 
     def register_kind(self, dtype: DType) -> str:
@@ -316,11 +328,52 @@ class Threads(Stores):
             wanted = [cell for read, axes in operands for cell in self.cells_of(read, axes, around)]
             if len(names) != len(wanted):
                 raise Mismatch(s.line, f"{len(names)} slots, the unit has {len(wanted)}")
-            for name, (key, offset) in zip(names, wanted, strict=True):
-                register = self.machine.names.get(name)
-                if not isinstance(register, Register) or register.key != key or offset is None or register.base != offset:
-                    raise Mismatch(s.line, f"{name} is not the slot {offset} of {key.partition('#')[0]}")
+            self.registers_are(s.line, names, wanted)
         self.changed(self.values.places[statement.target].key)
+
+    def by_rows(self, statement: Assign, cursor: Cursor, env: Env, here: Here) -> None:
+        """helper(&left[first row], &right[first row], c, …), a call for each fragment of the result."""
+        unit = units.UNITS.get(statement.unit)
+        value, n = statement.value, self.machine.nodes
+        if unit is None or not isinstance(value, Op) or not isinstance(fold := value.args[1], Fold):
+            raise Mismatch(cursor.line, "no product of rows")
+        factors = [f for f in (fold.body[0].args if isinstance(fold.body[0], Op) else ()) if isinstance(f, Read)]
+        c = value.args[0]
+        if len(factors) != 2 or not isinstance(c, Read):
+            raise Mismatch(cursor.line, "no product of rows")
+        k = fold.axes[0].name
+        form = "columns" if factors[1].index[-1] == Var(k) else "rows"
+        lanes = [loop.axis.name for loop in statement.loops if loop.kind == "thread"][-3:]
+        cells = [place.name for place in statement.index[-4:] if isinstance(place, Var)]
+        helper = f"{statement.unit.split('.')[0]}_{statement.unit.split('.')[1]}_{form}"
+        outer = [loop for loop in statement.loops if loop.kind != "thread" and loop.axis.name not in cells]
+        first = dict.fromkeys((*lanes, *cells, k), n.number(0))
+        for numbers in product(*(range(_count(loop)) for loop in outer)):
+            around = {**env, **{a.axis.name: n.number(v) for a, v in zip(outer, numbers, strict=True)}}
+            s = cursor.next
+            if not isinstance(s, Do) or s.call.function not in self.machine.helpers & {helper}:
+                raise Mismatch(s.line if s else cursor.line, f"{helper} computes {statement.target} here")
+            cursor.place += 1
+            wanted = self.cells_of(c, tuple(cells), around, (unit.columns // units.ROW, 8, 2, 2))
+            if len(s.call.args) != 2 + len(wanted):
+                raise Mismatch(s.line, f"{len(s.call.args)} operands, the unit has {2 + len(wanted)}")
+            for arg, read in zip(s.call.args, factors, strict=False):
+                place = self.values.places[read.tensor]
+                begin = self.values.within(place, tuple(self.values.value(i, {**around, **first}) for i in read.index))
+                memory, offset = self.machine.rows(arg, here)
+                if memory.key != place.key or offset is not begin:
+                    raise Mismatch(s.line, f"rows of {memory.key.partition('#')[0]} from {show(offset)} on, the kernel's unit "
+                                           f"takes those of {read.tensor} from {show(begin)} on")  # fmt: skip
+            names = [arg.text if isinstance(arg, Name) else "" for arg in s.call.args[2:]]
+            self.registers_are(s.line, names, wanted)
+        self.changed(self.values.places[statement.target].key)
+
+    def registers_are(self, line: int, names: Sequence[str], wanted: Sequence[tuple[str, int | None]]) -> None:
+        """The variables of a unit's cells, each its own."""
+        for name, (key, offset) in zip(names, wanted, strict=True):
+            register = self.machine.names.get(name)
+            if not isinstance(register, Register) or register.key != key or offset is None or register.base != offset:
+                raise Mismatch(line, f"{name} is not the slot {offset} of {key.partition('#')[0]}")
 
     def slots_of(self, call: Call) -> list[str]:
         """c0, c1, c2, c3, tv_pair(a0, a1), …"""
@@ -333,14 +386,25 @@ class Threads(Stores):
             out += [part.text for part in parts if isinstance(part, Name)]
         return out
 
-    def cells_of(self, read: Read, axes: tuple[str, ...], env: Env) -> list[tuple[str, int | None]]:
+    def cells_of(
+        self, read: Read, axes: tuple[str, ...], env: Env, extents: tuple[int, ...] = ()
+    ) -> list[tuple[str, int | None]]:  # fmt: skip
+        """The cells for all values of the axes (of two each, unless it is said), the last one fastest."""
         n, place = self.machine.nodes, self.values.places[read.tensor]
         out: list[tuple[str, int | None]] = []
-        for numbers in product(range(2), repeat=len(axes)):
+        for numbers in product(*map(range, extents or (2,) * len(axes))):
             inner = {**env, **{name: n.number(v) for name, v in zip(axes, numbers, strict=True)}}
             own = tuple(self.values.value(part, inner) for part in read.index[place.owners :])  # of no thread's digit
             out.append((place.key, n.constant(self.values.within(place, own))))
         return out
+
+
+def assigns_of(body: Sequence[Stmt]) -> list[Assign]:
+    return [a for s in body for a in ([s] if isinstance(s, Assign) else assigns_of(s.body) if isinstance(s, For) else [])]
+
+
+def buffers_of(body: Sequence[Stmt]) -> list[Buffer]:
+    return [b for s in body for b in ([s.buffer] if isinstance(s, Alloc) else buffers_of(s.body) if isinstance(s, For) else [])]
 
 
 def _count(loop: Axis) -> int:

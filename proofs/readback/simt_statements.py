@@ -67,6 +67,9 @@ class Reader(Statements):
             self.words(*barrier)
             return Sync(token.line, "barrier")
         match token.text:
+            case "barrier_async":
+                self.words("barrier_async", "(", ")", ";")
+                return self.helped(Sync(token.line, "barrier for units"), "barrier_async")
             case "if":
                 return self.branch()
             case "for":

@@ -130,10 +130,26 @@ def _arrays_of_module(lines: _Lines, language: Language, names: set[str]) -> tup
 
 def _shared(lines: _Lines, language: Language, names: set[str]) -> list[Array]:
     out: list[Array] = []
+    if language.dynamic[0] and lines.match(language.dynamic[0]) is not None:
+        return _dynamic(lines, language, names)
     while (found := lines.match(language.shared)) is not None:
         line = lines.number - 1
         name, element = _fresh(names, language, found["name"], line), _element(language, found["element"], line)
         out.append(Array(line, element, name, (Number(line, found["count"]),), False))
+    return out
+
+
+def _dynamic(lines: _Lines, language: Language, names: set[str]) -> list[Array]:
+    """Arrays one behind the other in the memory that the launch gives."""
+    out: list[Array] = []
+    end = 0
+    while (found := lines.match(language.dynamic[1])) is not None:
+        line = lines.number - 1
+        name, element = _fresh(names, language, found["name"], line), _element(language, found["element"], line)
+        if int(found["offset"]) != end:
+            raise Unreadable(line, f"{name} begins at {found['offset']}, the one before it ends at {end}")
+        out.append(Array(line, element, name, (Number(line, found["count"]),), False, end))
+        end += -(-int(found["count"]) * SIZES[element] // 16) * 16
     return out
 
 
@@ -199,6 +215,7 @@ def _parameters(
     return tuple(out)
 
 
+SIZES = {"uint16_t": 2, "float": 4, "int32_t": 4, "double": 8, "int64_t": 8, "uint8_t": 4}  # of bools, at most
 RESERVED = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm bool true false
@@ -206,5 +223,5 @@ RESERVED = frozenset(
     group groups barrier select bitcast let var fn array INFINITY NAN vload_half vstore_half thread block i32 u32 f32 f16
     blockIdx threadIdx gridDim blockDim make_float2 make_float4 make_uint2 make_uint4 make_int2 make_int4 workgroupBarrier
     get_group_id get_local_id get_num_groups get_global_id threadgroup_barrier mem_flags simd_shuffle_xor uintBitsToFloat
-    discard loop CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE float16_t""".split()
+    tv_shared discard loop CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE float16_t""".split()
 )

@@ -131,13 +131,15 @@ class Declare:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A private array of `count` elements: a number, or extents whose product it is (None: there may be no memory)."""
+    """A private array of `count` elements: a number, or extents whose product it is (None: there may be no memory).
+    `start`: its first byte in the memory that a launch gives; less than 0: it has memory of its own."""
 
     line: int
     element: str
     name: str
     extents: tuple[Expression, ...]
     fallible: bool
+    start: int = -1
 
 
 @dataclass(frozen=True, slots=True)

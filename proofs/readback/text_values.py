@@ -69,6 +69,7 @@ class Memory:
     key: str
     element: str
     const: bool = False
+    swizzled: bool = False
 
 
 @dataclass
@@ -360,7 +361,12 @@ class TextValues:
         if not isinstance(e, Index):
             raise Unreadable(e.line, "not an element")
         memory, offset = self.address(e.base, here)
+        if memory.swizzled:
+            return self.swizzled(e, memory, offset, here)
         return memory, self.nodes.add(offset, self.integer(e.index, here))
+
+    def swizzled(self, e: Index, memory: Memory, offset: Node, here: Here) -> tuple[Memory, Node]:
+        raise Unreadable(e.line, "an element of a swizzled array")
 
     def load(
         self, line: int, place: tuple[Memory, Node], kind: Kind, here: Here, stride: Node | None = None,

@@ -28,8 +28,11 @@ from tests.shims.run import Shim
 
 DEVICES = ("c", "opencl", "wgsl", "glsl", "cuda", "metal")
 SHIMS = {f"{name}-shim{suffix}": Shim(name, order) for name in ("cuda", "metal") for suffix, order in (("", 0), ("-reversed", 1))}
+SHIMS |= {f"cuda-sm90a-shim{suffix}": Shim("cuda", order) for suffix, order in (("", 0), ("-reversed", 1))}
+OF_UNITS = ("cuda-sm90a-shim", "cuda-sm90a-shim-reversed")  # for programs that its units serve (test_wgmma.py)
 ON_A_CPU = ("c", "opencl", "wgsl", "glsl", "cuda-shim", "metal-shim")
-WANTED = tuple(name for name in os.environ.get("TANG_CONFORMANCE", "").split(",") if name) or (*DEVICES, *SHIMS)
+ALL = (*DEVICES, *(name for name in SHIMS if name not in OF_UNITS))
+WANTED = tuple(name for name in os.environ.get("TANG_CONFORMANCE", "").split(",") if name) or ALL
 IN_CI = os.environ.get("TANG_CI") == "1"
 
 
@@ -38,7 +41,7 @@ def told(name: str) -> dict[str, str]:
     """What a backend says of itself."""
     if name in SHIMS:
         return SHIMS[name].describe()
-    return dict(import_module(f"tang_verified.backends.{name}.runtime").describe())
+    return dict(import_module(f"tang_verified.backends.{name.partition('-')[0]}.runtime").describe())
 
 
 def usable(name: str) -> bool:
@@ -46,7 +49,7 @@ def usable(name: str) -> bool:
 
 
 # cuda and metal have a shim beside them: without a GPU they are skipped once (test_programs.py), not program by program
-TAKEN = tuple(name for name in WANTED if name not in ("cuda", "metal") or usable(name))
+TAKEN = tuple(name for name in WANTED if name not in ("cuda", "cuda-sm90a", "metal") or usable(name))
 
 
 def need(name: str) -> str:
@@ -60,7 +63,7 @@ def need(name: str) -> str:
 
 
 def backend(name: str) -> Any:
-    found = backends.get(name.split("-")[0])
+    found = backends.get(name.partition("-shim")[0])
     return GpuBackend(found.dialect, SHIMS[name]) if name in SHIMS else found
 
 

@@ -78,13 +78,13 @@ TOGETHER = [
     Mutant("cu: an exchange of some threads", "softmax.cu", "0xffffffffu", "0x0000ffffu"),
     Mutant("cu: an exchange of another value", "softmax.cu", "(0xffffffffu, t35, 2)", "(0xffffffffu, t30, 2)"),
     Mutant("cu: joined by another operation", "softmax.cu", "t34 = tv_max_float(t30, t31)", "t34 = t30 + t31"),
-    Mutant("cu: a wait for less", "product.cu", "cp_async_wait<1>();", "cp_async_wait<2>();"),
-    Mutant("cu: no wait", "product.cu", "      cp_async_wait<1>();\n", ""),
+    Mutant("cu: a wait for less", "product.cu", "cp_async_wait<0>();", "cp_async_wait<1>();"),
+    Mutant("cu: no wait", "product.cu", "      cp_async_wait<0>();\n", ""),
     Mutant("cu: no group", "product.cu", "    cp_async_commit();\n", ""),
     Mutant("cu: a copy of too few bytes", "product.cu", "cp_async_16(&left_ring", "cp_async_4(&left_ring"),
-    Mutant("cu: a copy from elsewhere", "product.cu", "cp_async_16(&right_ring[(i1_b4 * 32 + j_b22)", "cp_async_16(&right_ring[(i1_b4 * 16 + j_b22)"),
-    Mutant("cu: a copy into an input", "product.cu", "if (i0_c22 + 32 * i0_c32 + t1 < n) cp_async_16(&left_ring[", "if (i0_c22 + 32 * i0_c32 + t1 < n) cp_async_16(&b["),
-    Mutant("cu: a copy's guard", "product.cu", "if (i0_c22 + 32 * i0_c32 + t1 < n) cp", "if (i0_c22 + 32 * i0_c32 + t1 <= n) cp"),
+    Mutant("cu: a copy from elsewhere", "product.cu", "cp_async_16(&right_ring[(i1_b5 * 32 + j_b23)", "cp_async_16(&right_ring[(i1_b5 * 16 + j_b23)"),
+    Mutant("cu: a copy into an input", "product.cu", "if (i0_c23 + 32 * i0_c33 + t1 < n) cp_async_16(&left_ring[", "if (i0_c23 + 32 * i0_c33 + t1 < n) cp_async_16(&b["),
+    Mutant("cu: a copy's guard", "product.cu", "if (i0_c23 + 32 * i0_c33 + t1 < n) cp", "if (i0_c23 + 32 * i0_c33 + t1 <= n) cp"),
     Mutant("cu: not zero where the guard fails", "product.cu", "make_float4(0, 0, 0, 0)", "make_float4(0, 0, 0, 1)"),
     Mutant("cu: too short a zero", "product.cu", "else *(float4 *)", "else *(float2 *)"),
     Mutant("metal: too short a vector", "product.metal", "*(threadgroup float4 *)&right", "*(threadgroup float2 *)&right"),
@@ -94,6 +94,28 @@ TOGETHER = [
     Mutant("cu: another fragment", "halves.cu", "tv_pair(a2_0_0_0_0, a2_0_0_0_1)", "tv_pair(a2_1_0_0_0, a2_1_0_0_1)"),
     Mutant("cu: a product left out", "halves.cu", "          mma_m16n8k16(state_0_1_…\n", ""),
     Mutant("cu: a product twice", "halves.cu", "          mma_m16n8k16(state_0_1_…\n", "          mma_m16n8k16(state_0_1_…\n          mma_m16n8k16(state_0_1_…\n"),
+]  # fmt: skip
+ROWS = [
+    Mutant("cu: a piece where it would lie unswizzled", "wide.cu", "cp_async_16(&left_ring[tv_swizzle((i0_c23", "cp_async_16(&left_ring[((i0_c23"),
+    Mutant("cu: swizzled twice", "wide.cu", "tv_swizzle((i0_c23 + 32 * i0_c33) * 64 + t2)]", "tv_swizzle(tv_swizzle((i0_c23 + 32 * i0_c33) * 64 + t2))]"),
+    Mutant("cu: another swizzle", "wide.cu", "cell >> 3 & 56", "cell >> 4 & 56"),
+    Mutant("cu: the rows of the other group", "wide.cu", "tv_mod_long_long(j_t, 3) + 4096 * v]", "tv_mod_long_long(j_t, 3)]"),
+    Mutant("cu: another stage", "wide.cu", "&left_ring[8192 * tv_mod_long_long(j_t, 3)", "&left_ring[8192 * tv_mod_long_long(j_t + 1, 3)"),
+    Mutant("cu: operands exchanged", "wide.cu", "wgmma_m64n128k64_rows(&left_ring", "wgmma_m64n128k64_rows(&right_ring"),
+    Mutant("cu: rows taken for columns", "wide.cu", "      wgmma_m64n128k64_rows(", "      wgmma_m64n128k64_columns("),
+    Mutant("cu: cells exchanged", "wide.cu", "state_0_0_0_0, state_0_0_0_1, state_0_0_1_0", "state_0_0_0_1, state_0_0_0_0, state_0_0_1_0"),
+    Mutant("cu: a cell left out", "wide.cu", "state_0_0_0_0, state_0_0_0_1, state_0_0_1_0", "state_0_0_0_0, state_0_0_1_0"),
+    Mutant("cu: a barrier that units do not see", "wide.cu", "barrier_async();\n      if", "__syncthreads();\n      if"),
+    Mutant("cu: no proxy's fence", "wide.cu", "fence.proxy.async.shared::cta;", "fence.proxy.async.global;"),
+    Mutant("cu: a product not waited for", "wide.cu", "wait_group.sync.aligned 0;", "wait_group.sync.aligned 1;"),
+    Mutant("cu: no swizzle in the descriptor", "wide.cu", "1ull << 62", "0ull << 62"),
+    Mutant("cu: groups of rows nearer", "wide.cu", "64ull << 32", "32ull << 32"),
+    Mutant("cu: blocks of columns nearer", "wide.cu", "tv_descriptor(right, 512)", "tv_descriptor(right, 256)"),
+    Mutant("cu: a step of k twice", "wide.cu", '"l"(a + 2), "l"(b + 128)', '"l"(a + 0), "l"(b + 0)'),
+    Mutant("cu: rows that begin anywhere", "wide.cu", "__align__(1024)", "__align__(16)"),
+    Mutant("cu: arrays that overlap", "wide.cu", "&tv_shared[49152]", "&tv_shared[0]"),
+    Mutant("cu: a ring too long", "wide.cu", "__half (&left_ring)[24576] = *(__half (*)[24576])", "__half (&left_ring)[32768] = *(__half (*)[32768])"),
+    Mutant("cu: a ring of another type", "wide.cu", "__half (&left_ring)[24576] = *(__half (*)[24576])", "float (&left_ring)[24576] = *(float (*)[24576])"),
 ]  # fmt: skip
 AROUND = [
     Mutant("cl: an array of the block too small", "softmax.cl", "float part[256]", "float part[255]"),
@@ -140,4 +162,4 @@ AROUND = [
     Mutant("metal: another entry point", "softmax.metal", "kernel void t4_div_1", "kernel void other"),
     Mutant("metal: no namespace", "softmax.metal", "using namespace metal;\n", ""),
 ]  # fmt: skip
-MUTANTS = [*VALUES, *THREADS, *TOGETHER, *AROUND]
+MUTANTS = [*VALUES, *THREADS, *TOGETHER, *ROWS, *AROUND]

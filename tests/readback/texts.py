@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from tang_verified import backends
 from tang_verified.backends.c.dialect import CDialect
@@ -32,14 +33,20 @@ FOR_GPUS = {
     "half": PROGRAMS["half"],
     "embedding": PROGRAMS["embedding"],
 }
+OF_UNITS = {"wide": (lambda a, b: a @ b, {"a": spec("n 256", "float16"), "b": spec("256 128", "float16")})}  # of rows
 BACKEND = {suffix: name for name, suffix in backends.SUFFIX.items()}
 
 
 @cache
 def for_target(name: str, target: Target) -> Certified:
-    function, specs = FOR_GPUS[name]
+    function, specs = (FOR_GPUS | OF_UNITS)[name]
     program = trace(function, specs, name=name)  # type: ignore[arg-type]
     return certified_plan(program, derive(program), target, {})[0]
+
+
+def _backend(name: str) -> Any:
+    program, _, suffix = name.partition(".")
+    return backends.get("cuda-sm90a" if program in OF_UNITS else BACKEND[suffix])
 
 
 @cache
@@ -47,7 +54,7 @@ def kernel(name: str) -> Kernel:
     """softmax and attention are those of the certificates' tests; "softmax.cu" is the kernel of a GPU's text."""
     if "." in name:
         program, _, suffix = name.partition(".")
-        return for_target(program, backends.get(BACKEND[suffix]).target()).kernels[0]
+        return for_target(program, _backend(name).target()).kernels[0]
     if name in ("softmax", "attention"):
         return certified(name).kernels[0]
     function, specs = PROGRAMS[name]
@@ -59,6 +66,6 @@ def kernel(name: str) -> Kernel:
 def text(name: str) -> str:
     program, _, suffix = name.partition(".")
     if suffix:
-        here = backends.get(BACKEND[suffix])
+        here = _backend(name)
         return str(here.emit(for_target(program, here.target()))[kernel(name).name])
     return print_kernel(kernel(name), CDialect())

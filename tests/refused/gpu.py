@@ -85,14 +85,21 @@ def split(x: tv.spec("n m>=1")):
     return m[:, 0] + xp.log(xp.exp(x - m).sum(axis=-1))
 
 
+def wide(a: tv.spec("n 256", "float16"), b: tv.spec("256 128", "float16")):
+    """On a unit that takes its operands from swizzled shared memory, from a ring of three stages."""
+    return a @ b
+
+
 def long(ids: tv.spec("n", "int64")):
     return ids + 1
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clip": clip, "softmax": softmax.softmax, "layernorm": layernorm.layernorm, "matmul": matmul, "half": half,
-    "causal": causal, "split": split, "long": long,
+    "causal": causal, "split": split, "long": long, "wide": wide,
 }  # fmt: skip
+UNIT = "wgmma.m64n128k64.f16.f32"
+TARGETS = {"wide": replace(TARGET, units=(UNIT,), stages=3, shared_bytes=113 << 10, vector_bytes=16)}
 CHOICES = {"split": Choice(splits=4)}
 
 
@@ -102,11 +109,11 @@ def case(name: str) -> Case:
     traced = trace(FUNCTIONS[name], {})
     derived = derive(traced)
     choices = {d.tensor.name: CHOICES[name] for d in derived.program.defs} if name in CHOICES else None
-    return Case(traced, derived.steps, tuple(plan(derived.program, TARGET, choices)))
+    return Case(traced, derived.steps, tuple(plan(derived.program, TARGETS.get(name, TARGET), choices)))
 
 
 BARRIERS = {
-    "softmax": "rnnnn", "layernorm": "rnrnnnnn", "matmul": "rnn", "half": "nn", "causal": "rnnnnnr", "split": "rnnnrrrrrr",
+    "softmax": "rnnnn", "layernorm": "rnrnnnnn", "matmul": "n", "half": "nn", "causal": "nnnnn", "split": "rnnnrrrrrr", "wide": "n",
 }  # fmt: skip
 
 
@@ -491,9 +498,50 @@ def _last_kind(s: Assign, kind: str) -> Assign:
     return replace(s, loops=(*s.loops[:-1], replace(s.loops[-1], kind=kind)))  # type: ignore[arg-type]
 
 
+def stage_early(s: Assign) -> Assign:
+    return replace(s, index=(slot(s.index[0], 1), *s.index[1:]))
+
+
+def _copy_first(body: list[Stmt]) -> list[Stmt] | None:
+    """barrier; copy -> copy; barrier"""
+    k = place_of(body, Barrier)
+    return None if k is None or not copies_at(body, k + 1) else [*body[:k], body[k + 1], body[k], *body[k + 2 :]]
+
+
+def copies_at(body: list[Stmt], k: int) -> bool:
+    return k < len(body) and isinstance(s := body[k], Assign) and s.asynchronous
+
+
+def lane_row(s: Assign) -> Assign | None:
+    """The left operand's row counts the lane's warp twice."""
+    warp = [loop.axis.name for loop in s.loops if loop.kind == "thread"][-3]
+    return operand(0, at_place(-2, lambda t: Op("add", (t, Op("mul", (Const(8), Var(warp)))))))(s)
+
+
+def opposite(t: Term) -> Term:
+    return Op("sub", (ONE, t))
+
+
+def columns_swapped(s: Assign) -> Assign | None:
+    """A lane's two columns, the other way round, in the right operand alone."""
+    p = s.index[-1]
+    return operand(1, at_place(-1, lambda t: substitute(t, {p.name: opposite(p)})))(s)  # type: ignore[union-attr]
+
+
+def half_depth(s: Assign) -> Assign | None:
+    fold = s.value.args[1]  # type: ignore[union-attr]
+    axes = (replace(fold.axes[0], extent=Const(32)),)
+    return replace(s, value=Op("add", (s.value.args[0], replace(fold, axes=axes))))  # type: ignore[union-attr]
+
+
+def lt_n(s: Assign) -> Term:
+    return Op("lt", (ZERO, Var("n")))
+
+
 def _commit_first(body: list[Stmt]) -> list[Stmt] | None:
     k = place_of(body, Commit)
-    return None if k is None or place_of(body, Wait) is None else [body[k], *body[:k], *body[k + 1 :]]
+    wait = place_of(body, Wait)
+    return None if k is None or wait is None else [*body[: wait + 1], body[k], *body[wait + 1 : k], *body[k + 1 :]]
 
 
 def _barrier_behind(body: list[Stmt]) -> list[Stmt] | None:
@@ -526,10 +574,36 @@ def _late(body: list[Stmt], nth: int) -> list[Stmt] | None:
 BIG = Op("mul", (Var("n"), Var("m")))
 
 MUTANTS: tuple[Mutant, ...] = (
+    # -- a unit of four warps, over swizzled rows
+    Mutant("wait keeps one more", "wide", "async", instead(Wait, lambda s: Wait(s.keep + 1)), "async/"),
+    Mutant("wait after the barrier", "wide", "async", swapped(Wait, Barrier), "async/"),
+    Mutant("second commit dropped", "wide", "async", without(Commit, 1), "async/"),
+    Mutant("overwritten while it is read", "wide", "ring", of(refills, stage_early), "value/"),
+    Mutant("a copy before the barrier", "wide", "ring", in_block(_copy_first), "no-race/"),
+    Mutant("a ring that is not swizzled", "wide", "unit", of_buffer(is_ring, lambda b: replace(b, swizzled=False)), "unit/"),
+    Mutant("rows of half the length", "wide", "unit", of_buffer(is_ring, shape(-1, lambda t: Const(32))), "capacity/swizzle"),
+    Mutant("half a group of rows", "wide", "unit", of_buffer(is_ring, shape(-2, lambda t: Const(132))), "capacity/swizzle"),
+    Mutant("swizzled registers", "wide", "unit", of_buffer(owned, lambda b: replace(b, swizzled=True)), "capacity/swizzle"),
+    Mutant("another unit", "wide", "unit", of(by_unit, lambda s: replace(s, unit="wgmma.m64n256k64.f16.f32")), "unit/"),
+    Mutant("a unit of one warp", "wide", "unit", of(by_unit, lambda s: replace(s, unit="mma.m16n8k16.f16.f32")), "unit/"),
+    Mutant("an unknown unit", "wide", "unit", of(by_unit, lambda s: replace(s, unit="wgmma.m64n128k64.bf16.f32")), "IllFormed"),
+    Mutant("lanes in another order", "wide", "unit", of(by_unit, threads_swapped), "unit/"),
+    Mutant("rows from the middle of a group", "wide", "unit", of(by_unit, operand(0, at_place(-2, lambda t: plus(t, 4)))), "unit/"),
+    Mutant("rows that begin at the lane's", "wide", "unit", of(by_unit, lane_row), "unit/"),
+    Mutant("the rows of the group below", "wide", "unit", of(by_unit, operand(0, at_place(-2, lambda t: plus(t, 8)))), "in-bounds/"),
+    Mutant("left by columns", "wide", "unit", of(by_unit, operand(0, exchanged(-1, -2))), "unit/"),
+    Mutant("right by columns", "wide", "unit", of(by_unit, operand(1, exchanged(-1, -2))), "unit/"),
+    Mutant("blocks exchanged", "wide", "unit", of(by_unit, operand(1, at_place(-3, opposite))), "unit/"),
+    Mutant("columns exchanged", "wide", "unit", of(by_unit, columns_swapped), "unit/"),
+    Mutant("half of the depth", "wide", "unit", of(by_unit, half_depth), "unit/"),
+    Mutant("half of the fragment", "wide", "unit", of(by_unit, halved), "unit/"),
+    Mutant("an accumulator of halves", "wide", "unit", of_buffer(owned, lambda b: replace(b, dtype="float16")), "unit/"),
+    Mutant("the stage that is filled", "wide", "ring", of(by_unit, value_of(read_slot(2))), "value/"),
+    Mutant("a product that goes on by itself", "wide", "unit", of(by_unit, lambda s: replace(s, asynchronous=True)), "async/"),
+    Mutant("under a guard", "wide", "unit", of(by_unit, lambda s: replace(s, guard=lt_n(s))), "unit/"),
     # -- rings and asynchronous copies
     Mutant("wait dropped", "matmul", "async", without(Wait), "async/"),
     Mutant("wait keeps one more", "matmul", "async", instead(Wait, lambda s: Wait(s.keep + 1)), "async/"),
-    Mutant("wait before the commit", "matmul", "async", swapped(Commit, Wait), "async/"),
     Mutant("wait after the barrier", "matmul", "async", swapped(Wait, Barrier), "async/"),
     Mutant("wait after the read", "matmul", "async", moved_to_the_end(Wait), "async/"),
     Mutant("wait in a loop that may not run", "matmul", "async", instead(Wait, perhaps("n")), "async/"),
@@ -554,7 +628,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("a ring in global memory", "matmul", "async", of_buffer(is_ring, rescoped("global")), "async/copy"),
     Mutant(
-        "a ring of another dtype", "matmul", "async", of_buffer(is_ring, lambda b: replace(b, dtype="float64")), "async/copy"
+        "a ring of another dtype", "matmul", "async", of_buffer(is_ring, lambda b: replace(b, dtype="float16")), "async/copy"
     ),
     Mutant(
         "overwritten one stage early",
@@ -576,8 +650,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a part assigned, and no claim", "matmul", "claim", of(copies, lambda s: replace(s, claim=None)), "cover/whole"),
     # -- barriers
     Mutant("barrier in a loop that may not run", "softmax", "barrier", instead(Barrier, perhaps("n"), 1), "no-race/"),
-    Mutant("barrier in a loop that may not run", "matmul", "barrier", instead(Barrier, perhaps("k"), 2), "no-race/"),
-    Mutant("barrier out of the loop", "matmul", "barrier", in_block(_barrier_behind), "no-race/left_ring"),
+    Mutant("barrier in a loop that may not run", "matmul", "barrier", instead(Barrier, perhaps("k")), "no-race/"),
     Mutant("barrier out of the loop", "half", "barrier", in_block(_barrier_behind), "no-race/left"),
     Mutant("barrier into the inner loop alone", "half", "barrier", in_block(_barrier_into), "no-race/"),
     Mutant("barrier one statement late", "softmax", "barrier", in_block(lambda body: _late(body, 0)), "no-race/"),

@@ -5,7 +5,8 @@
                                   y[t] := s[t + 1]
 
 A barrier goes in front of a statement that touches a shared buffer which a statement since the last barrier has touched,
-one of them writing; at the end of a loop's body too, if its next iteration would meet this one. This is on the safe side
+one of them writing; at the end of a loop's body too, if its next iteration would meet this one; and behind each wait for
+copies that go on by themselves, which is all that orders these before what reads them. This is on the safe side
 (it does not look at which cell or which thread); the checker proves that it is enough.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tang_verified.semantics.kernel import Alloc, Assign, Barrier, For, Stmt
+from tang_verified.semantics.kernel import Alloc, Assign, Barrier, For, Stmt, Wait
 from tang_verified.semantics.terms import Term, reads
 
 
@@ -49,8 +50,11 @@ def _block(body: tuple[Stmt, ...], shared: frozenset[str], live: Touched) -> tup
                 if live.meets(own):
                     out.append(Barrier())
                     live = NOTHING
-                live |= own
+                live |= Touched(own.reads) if statement.asynchronous else own
                 out.append(statement)
+            case Wait():
+                out += [statement, Barrier()]
+                live = NOTHING
             case For():
                 first = _first(statement.body, shared)
                 if live.meets(first):
@@ -70,7 +74,7 @@ def _first(body: tuple[Stmt, ...], shared: frozenset[str]) -> Touched:
     """What is touched before the first barrier."""
     total = NOTHING
     for statement in body:
-        if isinstance(statement, Barrier):
+        if isinstance(statement, Barrier | Wait):
             break
         total |= _all((statement,), shared)
     return total

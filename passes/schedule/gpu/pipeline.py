@@ -1,62 +1,64 @@
-"""A tile is copied while the one before it is computed: a ring of two buffers, filled by copies that go on by themselves.
+"""A tile is copied while ones before it are computed: a ring of S buffers, filled by copies that go on by themselves.
 
-    for t < E:                                ring[0, …] := tile(0); commit
-      left[…] := tile(t)              ->      for t < E carrying ring[s, …] = tile(t) where s = t mod 2:
-      … left[…] …                               ring[(t + 1) mod 2, …] := tile(t + 1); commit; wait 1
-                                                … ring[t mod 2, …] …
+    for t < E:                      ring[q, …] := tile(q); commit                          for q < S - 1
+      left[…] := tile(t)     ->     for t < E carrying ring[s, …] = tile(t + (s - t) mod S) where (s - t) mod S < S - 1:
+      … left[…] …                     wait S - 2; barrier
+                                      ring[(t + S - 1) mod S, …] := tile(t + S - 1); commit
+                                      … ring[t mod S, …] …
 
+The barrier behind the wait serves twice: all threads see tile t, and all are done with tile t - 1, whose slot is filled next.
 A copy takes part if it reads the program's tensors alone, as they are. Past the last tile nothing is read (zeros).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from tang_verified.passes.schedule.lower import Names
 from tang_verified.proofs.threads import constant
 from tang_verified.semantics.build import canonical, conj, iadd, lt, mod
-from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, Commit, For, Stmt, Wait
+from tang_verified.semantics.kernel import Alloc, Assign, Carried, Claim, Commit, For, Stmt, Wait
 from tang_verified.semantics.program import BYTES, Tensor
-from tang_verified.semantics.terms import ONE, REAL_ZERO, TRUE, ZERO, Const, Op, Read, Term, Var, children, rebuild, substitute
-
-STAGES = 2
+from tang_verified.semantics.terms import REAL_ZERO, TRUE, Const, Op, Read, Term, Var, children, rebuild, substitute
 
 
-def pipelined(body: tuple[Stmt, ...], tensors: Mapping[str, Tensor], names: Names) -> tuple[Stmt, ...]:
-    """The block, with the copies at the head of its sequential loops turned into rings."""
+def pipelined(body: tuple[Stmt, ...], tensors: Mapping[str, Tensor], names: Names, stages: int) -> tuple[Stmt, ...]:
+    """The block, with the copies at the head of its sequential loops turned into rings of so many tiles."""
     out: list[Stmt] = []
     for statement in body:
         if isinstance(statement, For) and statement.kind == "seq":
-            before, loop = _ring(replace(statement, body=pipelined(statement.body, tensors, names)), tensors, names)
+            before, loop = _ring(
+                replace(statement, body=pipelined(statement.body, tensors, names, stages)), tensors, names, stages
+            )
             out += [*before, loop]
         else:
             out.append(statement)
     return tuple(out)
 
 
-def _ring(loop: For, tensors: Mapping[str, Tensor], names: Names) -> tuple[list[Stmt], For]:
-    copies = [(a, s) for a in loop.body if isinstance(a, Alloc) for s in loop.body if _is_copy(a, s, tensors)]
-    if not copies:
+def _ring(loop: For, tensors: Mapping[str, Tensor], names: Names, stages: int) -> tuple[list[Stmt], For]:
+    assigns = [s for s in loop.body if isinstance(s, Assign)]
+    copies = [(a, s) for a in loop.body if isinstance(a, Alloc) for s in assigns if _is_copy(a, s, tensors)]
+    extent = constant(loop.axis.extent)
+    if not copies or (extent is not None and extent < stages):
         return [], loop
-    before: list[Stmt] = []
     head: list[Stmt] = []
     carried = list(loop.carried)
     body: tuple[Stmt, ...] = tuple(s for s in loop.body if not any(s is part for pair in copies for part in pair))
-    t = loop.axis.name
-    for alloc, copy in copies:
-        if not isinstance(copy, Assign):
-            continue
-        ring = names.fresh(f"{copy.target}_ring")
-        buffer = Buffer(ring, alloc.buffer.dtype, (Const(STAGES), *alloc.buffer.shape), "shared")
-        before.append(Alloc(buffer))
-        before.append(_filled(copy, loop, ring, ZERO, ZERO, names))
-        following = iadd(Var(t), ONE)
-        head.append(_filled(copy, loop, ring, following, mod(following, STAGES), names))
-        carried.append(Carried(ring, _claim(copy, loop, names, Var(t))))
-        body = tuple(_redirected(s, copy.target, ring, mod(Var(t), STAGES)) for s in body)
-    return [*before, Commit()], replace(loop, body=(*head, Commit(), Wait(STAGES - 1), *body), carried=tuple(carried))
+    t = Var(loop.axis.name)
+    before: list[Stmt] = []
+    rings = [_Ring(copy, loop, names.fresh(f"{copy.target}_ring"), stages, names) for _, copy in copies]
+    for ring, (alloc, copy) in zip(rings, copies, strict=True):
+        shape = (Const(stages), *alloc.buffer.shape)
+        before.append(Alloc(replace(alloc.buffer, name=ring.name, shape=shape, scope="shared")))
+        head.append(ring.filled(iadd(t, Const(stages - 1)), t))
+        carried.append(Carried(ring.name, ring.claim(t, partly=True)))
+        body = tuple(_redirected(s, copy.target, ring.name, mod(t, stages)) for s in body)
+    for q in range(stages - 1):
+        before += [*(ring.filled(Const(q), None) for ring in rings), Commit()]
+    return before, replace(loop, body=(Wait(stages - 2), *head, Commit(), *body), carried=tuple(carried))
 
 
 def _is_copy(alloc: Alloc, statement: Stmt, tensors: Mapping[str, Tensor]) -> bool:
@@ -84,33 +86,43 @@ def _tile(value: Term, loop: For, number: Term) -> Term:
     return canonical(substitute(Op("select", (there, element, REAL_ZERO)), {loop.axis.name: number}))
 
 
-def _filled(copy: Assign, loop: For, ring: str, number: Term, slot: Term, names: Names) -> Assign:
-    """ring[slot, …] := tile(number), and what the ring then holds."""
-    fresh = {k.axis.name: names.fresh(k.axis.name) for k in copy.loops}
-    put: dict[str, Term] = {old: Var(new) for old, new in fresh.items()}
-    loops = tuple(replace(k, axis=replace(k.axis, name=fresh[k.axis.name])) for k in copy.loops)
-    value = substitute(_tile(copy.value, loop, number), put)
-    index = (slot, *(canonical(substitute(i, put)) for i in copy.index))
-    said = _claim(copy, loop, names, number, both=number != ZERO)
-    return Assign(loops, ring, index, value, TRUE, copy.fold_kinds, said, asynchronous=True)
+@dataclass(frozen=True)
+class _Ring:
+    """The ring of a loop's copy."""
 
+    copy: Assign
+    loop: For
+    name: str
+    stages: int
+    names: Names
 
-def _claim(copy: Assign, loop: For, names: Names, number: Term, *, both: bool = False) -> Claim:
-    """What the ring holds: tile `number` in its slot; with `both`, the tile before it in the other."""
-    slot = names.fresh("slot")
-    if copy.claim is not None:
-        index, value = copy.claim.index, copy.claim.value
-    else:
-        index = tuple(i.name for i in copy.index if isinstance(i, Var))
-        value = copy.value
-    own = {old: names.fresh("x") for old in index}
-    value = substitute(value, {old: Var(new) for old, new in own.items()})
-    if not both:
-        where = canonical(Op("eq", (Var(slot), mod(number, STAGES))))
-        return Claim((slot, *own.values()), _tile(value, loop, number), where)
-    first = canonical(Op("sub", (number, ONE)))
-    held = iadd(first, mod(canonical(Op("sub", (Var(slot), first))), STAGES))
-    return Claim((slot, *own.values()), _tile(value, loop, held))
+    def filled(self, number: Term, now: Term | None) -> Assign:
+        """ring[slot, …] := tile(number), and what the ring then holds: in iteration `now`, or (none) before the first."""
+        copy = self.copy
+        fresh = {k.axis.name: self.names.fresh(k.axis.name) for k in copy.loops}
+        put: dict[str, Term] = {old: Var(new) for old, new in fresh.items()}
+        loops = tuple(replace(k, axis=replace(k.axis, name=fresh[k.axis.name])) for k in copy.loops)
+        value = substitute(_tile(copy.value, self.loop, number), put)
+        index = (canonical(mod(number, self.stages)), *(canonical(substitute(i, put)) for i in copy.index))
+        said = self.claim(number, partly=True) if now is None else self.claim(now)
+        return Assign(loops, self.name, index, value, TRUE, copy.fold_kinds, said, asynchronous=True)
+
+    def claim(self, now: Term, *, partly: bool = False) -> Claim:
+        """The tiles from `now` on, each in its slot: all, or (partly) all but the last. Before the loop, those up to `now`."""
+        slot, copy = self.names.fresh("slot"), self.copy
+        if copy.claim is not None:
+            index, value = copy.claim.index, copy.claim.value
+        else:
+            index = tuple(i.name for i in copy.index if isinstance(i, Var))
+            value = copy.value
+        own = {old: self.names.fresh("x") for old in index}
+        value = substitute(value, {old: Var(new) for old, new in own.items()})
+        if isinstance(now, Const):
+            where = canonical(Op("le", (Var(slot), now)))
+            return Claim((slot, *own.values()), _tile(value, self.loop, Var(slot)), where)
+        ahead = mod(canonical(Op("sub", (Var(slot), now))), self.stages)
+        where = canonical(lt(ahead, Const(self.stages - 1))) if partly else TRUE
+        return Claim((slot, *own.values()), _tile(value, self.loop, iadd(now, ahead)), where)
 
 
 def _redirected(statement: Stmt, old: str, ring: str, slot: Term) -> Stmt:

@@ -12,6 +12,7 @@ from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import Program
 
 UNIT_TILES = ((128, 128, 32, 256), (64, 64, 32, 128), (32, 32, 32, 64))  # rows, columns, tile, threads
+SHARED_TILES = ((128, 128, 64, 256, 128), (64, 128, 64, 128, 128))  # …, columns of the unit
 TILES = ((64, 32, 256), (64, 16, 256), (32, 32, 128), (32, 16, 128), (16, 16, 64), (16, 8, 32))  # rows, tile, threads
 
 
@@ -19,7 +20,9 @@ def gpu_kernel(program: Program, group: Together, target: Target, choice: Choice
     """The first tile size whose buffers fit in shared memory. Raises `LookupError` if none does."""
     if choice.style != "tiled" or not Planner(program, group, target, choice).tiles():
         return _made(program, group, _with_whole_subgroups(target, target.threads), choice)
-    tried = [(rows, columns, tile, threads, target.unit) for rows, columns, tile, threads in UNIT_TILES if target.unit]
+    tried = [(rows, columns, tile, threads, wide) for rows, columns, tile, threads, n in SHARED_TILES
+             if (wide := f"wgmma.m64n{n}k64.f16.f32") in target.units]  # fmt: skip
+    tried += [(rows, columns, tile, threads, target.unit) for rows, columns, tile, threads in UNIT_TILES if target.unit]
     for rows, columns, tile, threads, unit in [*tried, *((rows, None, tile, threads, "") for rows, tile, threads in TILES)]:
         sized = replace(choice, rows=choice.rows or rows, columns=choice.columns or columns, tile=choice.tile or tile)
         here = replace(_with_whole_subgroups(target, threads), unit=unit)

@@ -26,7 +26,7 @@ from tang_verified.passes.schedule.gpu.pipeline import pipelined
 from tang_verified.passes.schedule.lower import Names
 from tang_verified.passes.schedule.target import Target
 from tang_verified.proofs.threads import aligned, conditions, constant, copied
-from tang_verified.semantics.build import canonical, iadd, imul
+from tang_verified.semantics.build import canonical, iadd, imul, linear
 from tang_verified.semantics.kernel import (
     Alloc,
     Assign,
@@ -47,6 +47,7 @@ from tang_verified.semantics.terms import (
     ZERO,
     Axis,
     Const,
+    Op,
     Read,
     Term,
     Var,
@@ -124,7 +125,7 @@ class _Distribution:
         body = self._rewrite(body)
         if self.target.asynchronous:
             known = {name: self.kernel.program.tensor(name) for name in self.kernel.reads}
-            body = pipelined(body, known, self.names)
+            body = pipelined(body, known, self.names, self.target.stages)
             self.shared = {a.buffer.name for a in _allocs(body) if a.buffer.scope == "shared"}
             self.bytes = before + sum(_bytes(a.buffer) for a in _allocs(body) if a.buffer.scope == "shared")
         return with_barriers(body, frozenset(self.shared))
@@ -224,7 +225,7 @@ class _Distribution:
             every = layout.digits()
             shape = layout.sorted([(d, Const(d.extent)) for d in every])
             return Alloc(Buffer(buffer.name, dtype, shape, "register", sum(d.thread for d in every)), statement.claim)
-        shared = Buffer(buffer.name, dtype, buffer.shape, "shared")
+        shared = replace(buffer, dtype=dtype, scope="shared")
         self.shared.add(buffer.name)
         self.buffers[buffer.name] = shared
         self.bytes += _bytes(shared)
@@ -240,16 +241,21 @@ class _Distribution:
         if source is None or source.dtype != target.dtype:
             return statement, {}, ""
         width = min(self.target.vector_bytes // BYTES[target.dtype], extent)
+        if width < 2:
+            return statement, {}, ""
         lane, rest = self.names.fresh(name), self.names.fresh(name)
         put: dict[str, Term] = {name: iadd(imul(Var(rest), width), Var(lane))}
         index, there = ([canonical(substitute(i, put)) for i in part] for part in (statement.index, read.index))
-        fixed = all(name not in free_vars(term) for term in (statement.guard, *conditions(statement.value)))
+        value = statement.value
+        if isinstance(value, Op) and name in free_vars(value.args[0]):
+            value = replace(value, args=(_of_vectors(canonical(substitute(value.args[0], put)), lane, width), *value.args[1:]))
+        fixed = all(not free_vars(term) & {name, lane} for term in (statement.guard, *conditions(value)))
         ends = ((index, target.shape), (there, source.shape))
-        if width < 2 or not fixed or not all(aligned(tuple(i), shape, lane, width) for i, shape in ends):
+        if not fixed or not all(aligned(tuple(i), shape, lane, width) for i, shape in ends):
             return statement, {}, ""
         parts = ((rest, extent // width), (lane, width))
         inner = tuple(Loop(Axis(part, Const(size)), "lane") for part, size in parts)
-        return replace(statement, loops=(*statement.loops[:-1], *inner)), put, lane
+        return replace(statement, loops=(*statement.loops[:-1], *inner), value=value), put, lane
 
     def _given(self, read: Read) -> bool:
         return read.tensor in self.kernel.reads
@@ -318,6 +324,17 @@ class _Distribution:
             put[old] = total
         value, where = (canonical(substitute(part, put)) for part in (claim.value, claim.where))
         return Claim(self.layouts[name].sorted(found), value, where)
+
+
+def _of_vectors(condition: Term, lane: str, width: int) -> Term:
+    """The condition of a vector's first lane, where it is that of all: V·x + lane < V·y."""
+    if isinstance(condition, Op) and condition.name == "and":
+        return replace(condition, args=tuple(_of_vectors(part, lane, width) for part in condition.args))
+    if isinstance(condition, Op) and condition.name == "lt":
+        parts, offset = linear(Op("sub", condition.args))
+        if parts.pop(Var(lane), 0) == 1 and all(factor % width == 0 for factor in (*parts.values(), offset)):
+            return canonical(substitute(condition, {lane: ZERO}))
+    return condition
 
 
 def _stands_alone(statement: Stmt) -> bool:

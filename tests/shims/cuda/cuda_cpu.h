@@ -117,6 +117,41 @@ inline void mma_m16n8k16(float &d0, float &d1, float &d2, float &d3, unsigned a0
   d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3];
 }
 
+// -- d += a b of four warps: rows of 64 halves in shared memory, whose address bits 4-6 are exclusive-or'ed with bits 7-9.
+// a's row r begins 128 r bytes from `left` on; b's (ROWS) row k of a block of 64 columns 128 k from 8192 bytes a block on, or
+// column n 128 n from `right` on. Cells of a thread: PTX manual, "Register Fragments for wgmma.mma_async.m64nNk16", D.
+template <bool ROWS, class... C> inline void simt_wgmma(const __half *left, const __half *right, C &...c) {
+  if (reinterpret_cast<uintptr_t>(left) % 1024 || reinterpret_cast<uintptr_t>(right) % 1024)
+    simt::fail("rows for wgmma do not begin at a multiple of 1024 bytes");
+  float *cells[] = {&c...};
+  unsigned thread = simt::current->place.x % 128, warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
+  auto at = [](const __half *from, unsigned bytes) {
+    uintptr_t place = reinterpret_cast<uintptr_t>(from) + bytes;
+    return double(__half2float(*reinterpret_cast<const __half *>(place ^ (place >> 3 & 0x70))));
+  };
+  for (unsigned i = 0; i < sizeof...(C); i++) {
+    unsigned row = 16 * warp + 8 * (i / 2 % 2) + g, column = 8 * (i / 4) + 2 * t + i % 2;
+    double sum = *cells[i];
+    for (unsigned k = 0; k < 64; k++)
+      sum += at(left, 128 * row + 2 * k) *
+             (ROWS ? at(right, column / 64 * 8192 + 128 * k + column % 64 * 2) : at(right, 128 * column + 2 * k));
+    *cells[i] = float(sum);
+  }
+  simt::warp_barrier(__LINE__);
+}
+#define SIMT_WGMMA(N)                                                                                         \
+  template <class... C> void wgmma_m64n##N##k64_rows(const __half *left, const __half *right, C &...c) {    \
+    static_assert(sizeof...(C) == N / 2);                                                                     \
+    simt_wgmma<true>(left, right, c...);                                                                      \
+  }                                                                                                           \
+  template <class... C> void wgmma_m64n##N##k64_columns(const __half *left, const __half *right, C &...c) { \
+    static_assert(sizeof...(C) == N / 2);                                                                     \
+    simt_wgmma<false>(left, right, c...);                                                                     \
+  }
+SIMT_WGMMA(128) SIMT_WGMMA(256)
+inline size_t __cvta_generic_to_shared(const void *place) { return reinterpret_cast<uintptr_t>(place); }
+inline void barrier_async() { simt::block_barrier(__LINE__); }
+
 // -- ldmatrix: lane 8m + r gives the address of row r (8 halves) of matrix m; lane l gets from each matrix the halves
 // (l / 4; 2(l % 4), 2(l % 4) + 1), or of its transpose.
 template <int MATRICES, bool TRANSPOSED> inline void simt_ldmatrix(unsigned *to, const void *row) {
