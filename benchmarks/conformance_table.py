@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ORDER = ("c", "opencl", "wgsl", "glsl", "cuda", "cuda-shim", "cuda-shim-reversed", "metal", "metal-shim", "metal-shim-reversed")
+ORDER = (
+    "c", "opencl", "wgsl", "glsl", "cuda", "cuda-sm90a", "cuda-shim", "cuda-shim-reversed", "cuda-sm90a-shim", "metal",
+    "metal-shim", "metal-shim-reversed",
+)  # fmt: skip
 RUNTIMES = {  # beside NAME/runtime.py
     "c": ("c/compiler.py", "c/cache.py"), "wgsl": ("webgpu.py", "queued.py"), "glsl": ("webgpu.py", "queued.py"),
     "opencl": ("queued.py",), "metal": ("queued.py",), "cuda": ("cuda/memory.py",),

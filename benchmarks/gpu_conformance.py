@@ -2,9 +2,9 @@
 
     python benchmarks/gpu_conformance.py OUT [--carried .carry] [--minutes 8.5] [--only 'softmax or attention']
 
-Runs the suite on cuda, opencl, wgsl and glsl, with what `gpu_carry.sh` brought. Writes into OUT: conformance.xml (each test),
-conformance.md (the table), conformance.log (date, driver, versions, what pytest said). Prints which backends were skipped
-and why. What has not begun a minute before the end of the given minutes is skipped as "out of time".
+Runs the suite on cuda, cuda-sm90a, opencl, wgsl and glsl, with what `gpu_carry.sh` brought. Writes into OUT: conformance.xml
+(each test), conformance.md (the table), conformance.log (date, driver, versions, what pytest said). Prints which backends were
+skipped and why. What has not begun a minute before the end of the given minutes is skipped as "out of time".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BACKENDS = ("cuda", "opencl", "wgsl", "glsl")
+BACKENDS = ("cuda", "cuda-sm90a", "opencl", "wgsl", "glsl")
 PACKAGES = ("z3-solver", "islpy", "numpy", "scipy", "cupy-cuda13x", "torch", "jax", "pyopencl", "wgpu", "pytest")
 
 

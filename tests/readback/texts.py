@@ -53,8 +53,7 @@ def _backend(name: str) -> Any:
 def kernel(name: str) -> Kernel:
     """softmax and attention are those of the certificates' tests; "softmax.cu" is the kernel of a GPU's text."""
     if "." in name:
-        program, _, suffix = name.partition(".")
-        return for_target(program, _backend(name).target()).kernels[0]
+        return for_target(name.partition(".")[0], _backend(name).target()).kernels[0]
     if name in ("softmax", "attention"):
         return certified(name).kernels[0]
     function, specs = PROGRAMS[name]
