@@ -1,6 +1,7 @@
 """Every kernel beside its floor on this CPU:  python benchmarks/floors.py [--json FILE] [--table FILE] [--only NAME]
+or on this machine's GPU:                      python benchmarks/floors.py --backend cuda …
 
-Run `tang-verified ceilings` first: a floor is made of this machine's ceilings. Exits with 1 if a time lies below its floor,
+Run `tang-verified ceilings` (for a GPU: `--backend cuda`) first: a floor is made of this machine's ceilings. Exits with 1 if a time lies below its floor,
 which would be a mistake in a bound or a ceiling. Cold rows rotate through arrays larger than all caches; resident ones say so.
 OMP_NUM_THREADS chooses the threads; with one, the thread's own clock is read, and a busy machine does not matter.
 """
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import tang_verified as tv
-from tang_verified.benching import document, measured, read_rows
+from tang_verified.benching import document, measured, measured_on_gpu, read_rows
 from tang_verified.ceilings import here
 from tang_verified.device_file import DeviceError, find
 from tang_verified.floor import UNEXPLAINED, State
@@ -141,22 +142,59 @@ def cases() -> Iterator[Case]:
     ], exact=False)  # fmt: skip
 
 
+def on_gpu() -> dict[str, list[tuple[str, Callable[[], list[np.ndarray]]]]]:
+    """Sizes that take a GPU more than 100 µs."""
+    square = [("8192 × 8192", lambda: [normal(8192, 8192)])]
+    norm = lambda count: [("8192 × 8192", lambda: [normal(8192, 8192), *(normal(8192) for _ in range(count))])]  # noqa: E731
+    heads = lambda h, n, d=64: lambda: [normal(h, n, d) for _ in range(3)]  # noqa: E731
+    backward = lambda *shapes: lambda: [normal(*shape) + 1 for shape in shapes]  # noqa: E731
+    wide = (4096, 4096)
+    return {
+        "softmax": square, "logsumexp": square, "rmsnorm": norm(1), "layernorm": norm(2),
+        "cross_entropy": [("8192 × 32768", lambda: [normal(8192, 32768), labels(8192, 32768)])],
+        "linear_gelu": [("4096 × 4096 × 4096", lambda: [normal(*wide), normal(*wide), normal(4096)])],
+        "swiglu": [("4096 × 4096 × 4096", lambda: [normal(*wide), normal(*wide), normal(*wide)])],
+        "matmul": [("4096", lambda: [normal(*wide), normal(*wide)]), ("2048", lambda: [normal(2048, 2048)] * 2)],
+        "matrix–vector": [("16384", lambda: [normal(16384, 16384), normal(16384)])],
+        "attention": [("32 × 4096 × 64", heads(32, 4096))],
+        "attention, causal": [("32 × 4096 × 64", heads(32, 4096))],
+        "attention, grouped query": [
+            ("32 × 4096 × 64", lambda: [normal(32, 4096, 64), normal(8, 4096, 64), normal(8, 4096, 64)]),
+        ],
+        "attention, sigmoid": [("8192 × 64", lambda: [normal(8192, 64)] * 3)],
+        "attention, decode": [("256 × 1 × 8192 × 64", lambda: [normal(256, 1, 64), normal(256, 8192, 64), normal(256, 8192, 64)])],
+        "conv2d": [("16 × 3 × 512 × 512, 32", lambda: [normal(16, 3, 512, 512), normal(32, 3, 3, 3)])],
+        "max_pool": [("64 × 64 × 128 × 192", lambda: [normal(64, 64, 128, 192)])],
+        "average_pool": [("64 × 64 × 128 × 192", lambda: [normal(64, 64, 128, 192)])],
+        "embedding": [("131072 of 65536 × 1024", lambda: [normal(65536, 1024), labels(131072, 65536)])],
+        "softmax, backward": [("8192 × 8192", backward((8192, 8192), (8192, 8192)))],
+        "cross_entropy, backward": [("8192 × 16384", lambda: [normal(8192, 16384), labels(8192, 16384)])],
+        "rmsnorm, backward": [("8192 × 4096", backward((8192, 4096), (4096,), (8192, 4096)))],
+        "layernorm, backward": [("8192 × 4096", backward((8192, 4096), (4096,), (4096,), (8192, 4096)))],
+        "linear_gelu, backward": [("2048 × 2048 × 2048", backward((2048, 2048), (2048, 2048), (2048,), (2048, 2048)))],
+        "attention, causal, backward": [("16 × 2048 × 64", lambda: [normal(16, 2048, 64) for _ in range(4)])],
+    }  # fmt: skip
+
+
 def table(data: dict[str, Any]) -> str:
     """The rows in Markdown, with where and when they were measured."""
     device, rows = data["device"], data["rows"]
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items() if name != "flags")
     clock = "the thread's clock" if rows[0]["clock"] == "thread" else "the wall's clock"
+    what = f"Times are of one call through Python, by {clock}."
+    if rows[0]["backend"] == "cuda":
+        what = "Times are of one call among many in a CUDA graph. Errors are of the sizes that the CPU's table has."
     ratios = sorted(row["ratio"] for row in rows)
     large = [row["ratio"] for row in rows if row["minimum"] > 1e-4]
     lines = [
-        "# Kernels beside their floors on a CPU", "",
-        f"`python benchmarks/floors.py`, {data['date']}, on {device['name']} (ceilings of {device['date']}; "
+        f"# Kernels beside their floors on a {'GPU' if rows[0]['backend'] == 'cuda' else 'CPU'}", "",
+        f"`python benchmarks/floors.py{' --backend cuda' if rows[0]['backend'] == 'cuda' else ''}`, {data['date']}, on {device['name']} (ceilings of {device['date']}; "
         f"{device['machine'].get('caches', '')}). {versions}.", "",
         "The floor is a time below which no run can be, from certified bounds and measured ceilings "
-        f"(docs/performance_reports.md). Times are of one call through Python, by {clock}.", "",
+        f"(docs/performance_reports.md). {what}", "",
         f"{len(rows)} rows, {sum(r > 1 for r in ratios) or 'none'} below its floor. Floor over measured: median "
         f"{median(ratios):.2f}, of the {len(large)} rows over 100 µs {median(large):.2f}, from {ratios[0]:.2f} to "
-        f"{ratios[-1]:.2f}. Hardware counters of traffic: none on this machine.", "",
+        f"{ratios[-1]:.2f}. Hardware counters of traffic: none read.", "",
         "| program | sizes | caches | least ms | median ms | floor ms | floor/least | what binds | unexplained | "
         "the largest other part | error |",
         "|---|---|---|---:|---:|---:|---:|---|---:|---|---:|",
@@ -181,25 +219,35 @@ def main() -> None:
     options.add_argument("--certificates", type=Path, help="write sources and certificates into this folder")
     options.add_argument("--missing", action="store_true", help="measure only what the JSON file has no row of")
     options.add_argument("--only", default="", help="programs whose name contains this")
+    options.add_argument("--backend", choices=["c", "cuda"], default="c")
     options.add_argument("--device", help="a device file; this machine's by default")
     options.add_argument("--seconds", type=float, default=2.0, help="of measuring, a row")
     chosen = options.parse_args()
     try:
-        device = find(chosen.device) if chosen.device else here()
+        device = find(chosen.device) if chosen.device else here() if chosen.backend == "c" else find("cuda")
     except DeviceError as problem:
         options.error(str(problem))
     rows = read_rows(chosen.json)["rows"] if chosen.missing and chosen.json and chosen.json.exists() else []
     print(f"{'':54} {'least ms':>9} {'median':>9} {'floor':>9} {'ratio':>6}  binds")
     for case in cases():
-        runs = [run for run in case.runs if (case.name, run[0]) not in {(row["family"], row["name"]) for row in rows}]
+        every = case.runs if chosen.backend == "c" else [(what, "cold", make) for what, make in on_gpu().get(case.name, ())]
+        runs = [run for run in every if (case.name, run[0]) not in {(row["family"], row["name"]) for row in rows}]
         if chosen.only not in case.name or not runs:
             continue
         name = "".join(c if c.isalnum() and c.isascii() else "_" for c in case.name)
-        kernel = tv.compile(case.fn, name=name, **case.specs)
+        kernel = tv.compile(case.fn, name=name, backend=chosen.backend, **case.specs)
         if chosen.certificates:
             kernel.save(chosen.certificates)
+        error = None
+        if chosen.backend == "cuda" and case.exact:  # at the CPU's sizes: float64 takes long at a GPU's
+            small = case.runs[-1][2]()
+            wanted = case.fn(*(a.astype(np.float64) if a.dtype.kind == "f" else a for a in small))
+            pairs = zip(*(x if isinstance(x, tuple) else (x,) for x in (kernel(*small), wanted)), strict=True)
+            error = max(float(np.abs(got - exact).max() / np.abs(exact).max()) for got, exact in pairs)
         for what, state, make in runs:
-            row = measured(
+            row = measured_on_gpu(
+                what, kernel, make, device, seconds=chosen.seconds / 4, family=case.name, error=error
+            ) if chosen.backend == "cuda" else measured(
                 what, kernel, make, device, state=state, seconds=chosen.seconds,
                 exact=(lambda a, fn=case.fn: fn(*a)) if case.exact else None, family=case.name,
             )  # fmt: skip

@@ -4,7 +4,8 @@
     write_rows(path, device, [row])
 
 Cold: each call is on the set of arrays that was used longest ago, and all sets together are larger than the caches. Resident:
-short series of calls on one set, of which the average counts. With one thread the clock is that of the thread, so that a
+short series of calls on one set, of which the average counts. On a GPU a time is of one call among many in a CUDA graph, each
+on the set that was used longest ago, by events. With one thread the clock is that of the thread, so that a
 busy machine does not count (such a time is at most the wall's, so it is no easier to stay above a floor); with more it is the
 wall's.
 """
@@ -35,6 +36,7 @@ FORMAT = "tang_verified bench 1"
 Arrays = list[np.ndarray[Any, Any]]
 LIMIT = 64 << 20  # bytes of a file of rows
 MOST = 1 << 30  # bytes of all sets of arrays together
+MOST_ON_GPU = 8 << 30
 
 
 class BenchError(TangError, ValueError):
@@ -74,6 +76,49 @@ def measured(
         times.append((clock() - start) / series)
     sizes = kernel._signature.sizes({t.name: a for t, a in zip(kernel.program.inputs, first, strict=True)})
     floor = floor_of(kernel.certified.kernels, sizes, device, state, series)
+    return row_of(name, kernel, floor, times, device, error, family)
+
+
+def measured_on_gpu(
+    name: str, kernel: CompiledKernel, make: Callable[[], Arrays], device: Device, *, seconds: float = 0.5, family: str = "",
+    error: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The same for a kernel of backend "cuda", on CuPy's current GPU: cold, launched by a CUDA graph."""
+    import cupy
+
+    first = make()
+    sizes = kernel._signature.sizes({t.name: a for t, a in zip(kernel.program.inputs, first, strict=True)})
+    size = sum(a.nbytes for a in (*first, *_outputs(kernel, first)))
+    held = device.boundaries[-1].fast_bytes * device.boundaries[-1].instances
+    count = max(2, min(3 * held // size + 1, MOST_ON_GPU // size, 64))
+    arrays = [cupy.asarray(a) for a in first]
+    outs = [cupy.asarray(a) for a in _outputs(kernel, first)]
+    sets = [(arrays, outs), *(([a.copy() for a in arrays], [o.copy() for o in outs]) for _ in range(count - 1))]
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    times: list[float] = []
+    with stream:
+        kernel(*sets[0][0], out=tuple(sets[0][1]))  # compiled, and its scratch in the stream's pool
+        stream.synchronize()
+        start = perf_counter()
+        kernel(*sets[0][0], out=tuple(sets[0][1]))
+        stream.synchronize()
+        calls = max(count, min(256, int(5e-3 / max(perf_counter() - start, 1e-5))))
+        stream.begin_capture()
+        for place in range(calls):
+            given, results = sets[place % count]
+            kernel(*given, out=tuple(results))
+        graph = stream.end_capture()
+        graph.launch()
+        end = perf_counter() + seconds
+        while len(times) < 5 or (perf_counter() < end and len(times) < 500):
+            begin, done = cupy.cuda.Event(), cupy.cuda.Event()
+            begin.record()
+            graph.launch()
+            done.record()
+            done.synchronize()
+            times.append(cupy.cuda.get_elapsed_time(begin, done) / 1e3 / calls)
+    floor = floor_of(kernel.certified.kernels, sizes, device, "cold", calls)
     return row_of(name, kernel, floor, times, device, error, family)
 
 
