@@ -1,9 +1,10 @@
 """Every kernel beside its floor on this CPU:  python benchmarks/floors.py [--json FILE] [--table FILE] [--only NAME]
 or on this machine's GPU:                      python benchmarks/floors.py --backend cuda …
 
-Run `tang-verified ceilings` (for a GPU: `--backend cuda`) first: a floor is made of this machine's ceilings. Exits with 1 if a time lies below its floor,
-which would be a mistake in a bound or a ceiling. Cold rows rotate through arrays larger than all caches; resident ones say so.
-OMP_NUM_THREADS chooses the threads; with one, the thread's own clock is read, and a busy machine does not matter.
+Run `tang-verified ceilings` (for a GPU: `--backend cuda`) first: a floor is made of this machine's ceilings. Exits with 1 if a
+time lies below its floor, which would be a mistake in a bound or a ceiling. Cold rows rotate through arrays larger than all
+caches; resident ones say so. OMP_NUM_THREADS chooses the threads; with one, the thread's own clock is read, and a busy machine
+does not matter.
 """
 
 from __future__ import annotations
@@ -162,7 +163,9 @@ def on_gpu() -> dict[str, list[tuple[str, Callable[[], list[np.ndarray]]]]]:
             ("32 × 4096 × 64", lambda: [normal(32, 4096, 64), normal(8, 4096, 64), normal(8, 4096, 64)]),
         ],
         "attention, sigmoid": [("8192 × 64", lambda: [normal(8192, 64)] * 3)],
-        "attention, decode": [("256 × 1 × 8192 × 64", lambda: [normal(256, 1, 64), normal(256, 8192, 64), normal(256, 8192, 64)])],
+        "attention, decode": [
+            ("256 × 1 × 8192 × 64", lambda: [normal(256, 1, 64), normal(256, 8192, 64), normal(256, 8192, 64)]),
+        ],
         "conv2d": [("16 × 3 × 512 × 512, 32", lambda: [normal(16, 3, 512, 512), normal(32, 3, 3, 3)])],
         "max_pool": [("64 × 64 × 128 × 192", lambda: [normal(64, 64, 128, 192)])],
         "average_pool": [("64 × 64 × 128 × 192", lambda: [normal(64, 64, 128, 192)])],
@@ -182,13 +185,15 @@ def table(data: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items() if name != "flags")
     clock = "the thread's clock" if rows[0]["clock"] == "thread" else "the wall's clock"
     what = f"Times are of one call through Python, by {clock}."
-    if rows[0]["backend"] == "cuda":
+    gpu = rows[0]["backend"] == "cuda"
+    if gpu:
         what = "Times are of one call among many in a CUDA graph. Errors are of the sizes that the CPU's table has."
     ratios = sorted(row["ratio"] for row in rows)
     large = [row["ratio"] for row in rows if row["minimum"] > 1e-4]
     lines = [
-        f"# Kernels beside their floors on a {'GPU' if rows[0]['backend'] == 'cuda' else 'CPU'}", "",
-        f"`python benchmarks/floors.py{' --backend cuda' if rows[0]['backend'] == 'cuda' else ''}`, {data['date']}, on {device['name']} (ceilings of {device['date']}; "
+        f"# Kernels beside their floors on a {'GPU' if gpu else 'CPU'}", "",
+        f"`python benchmarks/floors.py{' --backend cuda' if gpu else ''}`, {data['date']}, "
+        f"on {device['name']} (ceilings of {device['date']}; "
         f"{device['machine'].get('caches', '')}). {versions}.", "",
         "The floor is a time below which no run can be, from certified bounds and measured ceilings "
         f"(docs/performance_reports.md). {what}", "",
