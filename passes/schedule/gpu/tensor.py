@@ -149,6 +149,8 @@ def _from_shared(contractor: Contractor, group: Group, state: State, unit: Unit)
     many = row.tile // (unit.rows * groups) if groups else 0
     running = sum(s.split is not None for s in group.every_state())
     fits = many > 0 and row.tile == many * groups * unit.rows and column.tile == unit.columns and group.tile == ROW
+    if isinstance(column.extent, Const) and int(column.extent.value) < unit.columns:
+        return None  # half of it would be computed for nothing
     if not fits or running * row.tile * column.tile // contractor.target.threads > MOST_ACCUMULATORS:
         return None
     across = axis in free_vars(right.index[-1])
