@@ -37,6 +37,7 @@ class GpuBackend:
         return Target(
             lanes=16, threads=THREADS, shared_bytes=d.shared_bytes, subgroup=d.subgroup, index_bits=d.bits,
             asynchronous=d.asynchronous, unit=d.unit, units=d.units, stages=d.stages, vector_bytes=d.vector_bytes,
+            own_vectors=d.own_vectors,
         )  # fmt: skip
 
     def emit(self, certified: Certified) -> dict[str, str]:

@@ -35,6 +35,7 @@ class ScalarDialect:
     bits: ClassVar[int] = 64  # of an index
     asynchronous: ClassVar[bool] = False
     vector_bytes: ClassVar[int] = 0
+    own_vectors: ClassVar[bool] = False
     flags: ClassVar[tuple[str, str]] = ("0", "1")  # what a bool array holds
     unit: ClassVar[str] = ""  # the matrix unit that schedules may use
     units: ClassVar[tuple[str, ...]] = ()  # and those that take operands from shared memory
@@ -207,6 +208,9 @@ class ScalarDialect:
         if condition is None:
             return f"{to} = {where};"
         return f"if ({condition}) {to} = {where}; else {to} = {self.zero(bits)};"
+
+    def put(self, dtype: DType, width: int, target: str, offset: str, source: str, place: str) -> str:
+        raise Unsupported(f"{self.name}: no vector of a thread's own array is stored")
 
     def words(self, dtype: DType, width: int) -> str:
         """The vector of that many elements; of halves, a vector of words that are as wide."""

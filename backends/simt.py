@@ -28,8 +28,22 @@ from tang_verified.proofs.readback.simt_text import RESERVED  # what no reader t
 from tang_verified.proofs.threads import reads_in_order
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Kernel, Loop, Stmt, Wait, shared_bytes
-from tang_verified.semantics.program import DType
-from tang_verified.semantics.terms import ONE, ZERO, Const, Fold, Op, Read, Term, Var, children, free_vars, rebuild, substitute
+from tang_verified.semantics.program import BYTES, DType
+from tang_verified.semantics.terms import (
+    ONE,
+    TRUE,
+    ZERO,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    Var,
+    children,
+    free_vars,
+    rebuild,
+    substitute,
+)
 from tang_verified.semantics.units import ROW, UNITS
 
 
@@ -45,6 +59,7 @@ class Entry:
     shared: tuple[tuple[str, DType, int], ...]  # variable, dtype, elements
     body: tuple[str, ...]
     swizzled: frozenset[str] = frozenset()  # which of the shared arrays are
+    words: int = 0  # that the register buffers of a straight program take; 0: not counted
 
 
 class SimtDialect(Dialect, Protocol):
@@ -56,6 +71,7 @@ class SimtDialect(Dialect, Protocol):
     stages: int  # of a ring of asynchronous copies
     shared_bytes: int  # that a block may have
     vector_bytes: int  # the widest access of a thread
+    own_vectors: bool  # also to and from its own arrays
     asynchronous: bool  # copies to shared memory can go on by themselves
     types: dict[str, str]  # kind -> a variable's type
 
@@ -82,6 +98,9 @@ class SimtDialect(Dialect, Protocol):
     ) -> str:
         """A copy of `width` neighbours to a shared array; zero where the condition fails, and then nothing is read. Unless
         `wait`, it goes on by itself."""
+
+    def put(self, dtype: DType, width: int, target: str, offset: str, source: str, place: str) -> str:
+        """A copy of `width` neighbours from a thread's own array to one of the kernel's."""
 
     def commit(self) -> str:
         """The copies so far are a group."""
@@ -148,8 +167,9 @@ class _Printer(Assigns):
             name = self.names.entry(kernel.name if len(launches) == 1 else f"{kernel.name}_{number}")
             lines, blocks = self.launch(tuple(body), names)
             machine = kernel.machine
-            entries.append(Entry(name, machine.threads, machine.subgroup, arrays, tuple(sizes), tuple(self.shared), lines,
-                                 frozenset(self.swizzled)))  # fmt: skip
+            shared, words = tuple(self.shared), _words(body)
+            entries.append(Entry(name, machine.threads, machine.subgroup, arrays, tuple(sizes), shared, lines,
+                                 frozenset(self.swizzled), words))  # fmt: skip
             held = sum(shared_bytes(dtype, count) for _, dtype, count in self.shared)
             plans.append(Launch(name, blocks, machine.threads, held))
             self.shared, self.swizzled = [], set()
@@ -284,7 +304,8 @@ class _Printer(Assigns):
         self.width = 1
         if not lanes:
             return statement
-        if self.dialect.vector_bytes == 0:
+        own = any(self.owners.get(name) for name in (statement.target, *(r.tensor for r in reads_in_order(statement.value))))
+        if self.dialect.vector_bytes == 0 or (own and not self.dialect.own_vectors):
             return replace(statement, loops=tuple(replace(k, kind="unroll") if k in lanes else k for k in statement.loops))
         self.width = prod(int(k.axis.extent.value) for k in lanes if isinstance(k.axis.extent, Const))
         first: dict[str, Term] = {k.axis.name: ZERO for k in lanes}
@@ -356,19 +377,36 @@ class _Printer(Assigns):
         if not self.copying:
             super()._joint(target, cells, context)
             return
-        place = self.memory(target)
+        place = self._array(target)
         for index, value, _ in cells:
             condition = None
             if isinstance(value, Op) and value.name == "select":
                 condition, value = self.value(value.args[0], context).text, value.args[1]
             if not isinstance(value, Read):
                 raise Unsupported(f"{target}: only an element of an array is copied asynchronously")
-            source = self.memory(value.tensor)
+            source = self._array(value.tensor)
             offset, there = self.integer(place.offset(index), context), self.integer(source.offset(value.index), context)
             if place.swizzled:
                 offset = self.dialect.swizzle(place.dtype, offset)
             ends = (place.variable, offset, source.variable, there)
-            context.scope.add(self.dialect.move(place.dtype, self.width, *ends, condition, self.waits))
+            if place.own:
+                context.scope.add(self.dialect.move(place.dtype, self.width, *ends, condition, self.waits))
+            elif condition is None:
+                context.scope.add(self.dialect.put(place.dtype, self.width, *ends))
+            else:
+                raise Unsupported(f"{target}: a vector of an array is stored where a guard holds, not by a condition")
+
+    def _masked(self, target: str, index: tuple[Term, ...], value: Term, guard: Term, context: Context) -> None:
+        if self.copying and guard == TRUE:
+            self._joint(target, [(index, value, TRUE)], context)
+        else:
+            super()._masked(target, index, value, guard, context)
+
+    def _array(self, name: str) -> Memory:
+        """What vectors move to or from is no variable."""
+        if self.registers.holds(name):
+            raise self.registers.give_up(name)
+        return self.memory(name)
 
     def slots(self, term: Term) -> Term:
         """Reads of a thread's own cells without the owner."""
@@ -410,6 +448,19 @@ def _extent(loop: Loop) -> int:
     if not isinstance(extent, Const) or loop.kind != "unroll":
         raise Unsupported(f"{loop.axis.name}: the fragments of a unit are copied out")
     return int(extent.value)
+
+
+def _words(body: Sequence[Stmt]) -> int:
+    """Registers of a thread that buffers take where nothing is repeated."""
+    total = 0
+    for s in body:
+        if isinstance(s, For) and s.kind == "grid":
+            total += _words(s.body)
+        elif isinstance(s, For):
+            return 0
+        elif isinstance(s, Alloc) and s.buffer.owners:
+            total += -(-_count(s.buffer, s.buffer.shape[s.buffer.owners :]) * BYTES[s.buffer.dtype] // 4)
+    return total
 
 
 def _count(buffer: Buffer, shape: tuple[Term, ...]) -> int:

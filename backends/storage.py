@@ -112,20 +112,20 @@ class Registers:
             if lane is not None and place == len(index) - 1 and atoms == {Var(lane.name): 1}:
                 wide = True
             elif atoms:
-                raise self._give_up(name)
+                raise self.give_up(name)
             numbers.append(constant)
         if wide and lane is not None:
             if width == 1:
                 self.width[name], self.changed = lane.width, True
                 width = lane.width
             if width != lane.width or numbers[-1] % width:
-                raise self._give_up(name)
+                raise self.give_up(name)
         if width == 1:
             return 1, tuple(numbers), None
         cell = (*numbers[:-1], numbers[-1] // width)
         return width, cell, None if wide else numbers[-1] % width
 
-    def _give_up(self, name: str) -> Again:
+    def give_up(self, name: str) -> Again:
         self.arrays.add(name)
         return Again(name)
 

@@ -33,7 +33,7 @@ kind "thread" runs over the lanes of a subgroup (the statement's last thread axi
 every lane gets the result.
 
 An axis of kind "lane" of such a statement is a vector of one thread: a plain copy of neighbours, both ends aligned to the
-vector (every array and buffer begins at a multiple of 16 bytes).
+vector (every array and buffer begins at a multiple of 16 bytes; so do the slots of a thread in a buffer of its own).
 
 An *asynchronous* assignment to a shared buffer is issued where it stands and done when a `Wait` says so: `Commit` closes
 a group of those issued, `Wait(keep)` waits until at most `keep` of the thread's groups are pending.

@@ -43,12 +43,26 @@ MULTIPLY = """static __device__ __forceinline__ void mma_m16n8k16(float &c0, flo
                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }"""
+LARGER = """static __device__ __forceinline__ float tv_NAME_float(float a, float b) {
+  float c;
+  asm("NAME.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}"""
 COMMIT = """static __device__ __forceinline__ void cp_async_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }"""
 WAIT = """template <int keep> static __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" :: "n"(keep) : "memory");
 }"""
+
+
+REGISTERS = 1 << 16  # of a multiprocessor
+
+
+def resident(entry: Entry) -> int:
+    """Blocks that a multiprocessor should hold at a time. Rows in registers: not all buffers live at once, so a thread does
+    with a few less than they take; nvcc is told so, for it would rather have as many as there are."""
+    return min(16, max(1, REGISTERS // (entry.threads * (entry.words - 16)))) if entry.words >= 80 else 1
 
 
 class CudaDialect(ScalarDialect):
@@ -76,8 +90,15 @@ class CudaDialect(ScalarDialect):
     subgroup = 32
     asynchronous = True
     vector_bytes = 16
+    own_vectors = True
     unit = "mma.m16n8k16.f16.f32"
     qualifier = "static __device__ __forceinline__ "
+
+    def function(self, name: str, parameters: str, kind: Type, value: str) -> str:
+        """One instruction for what takes three as an expression."""
+        if name in ("tv_max_float", "tv_min_float"):
+            return LARGER.replace("NAME", name[3:6])
+        return super().function(name, parameters, kind, value)
 
     def library(self, name: str, kind: Type) -> str:
         return super().library(name, kind) + ("f" if kind.kind == "f32" else "")
@@ -89,6 +110,9 @@ class CudaDialect(ScalarDialect):
         if dtype == "float16":
             return f"{array}[{offset}] = __float2half_rn({value});"
         return super().store(dtype, array, offset, value, kind)
+
+    def private_array(self, dtype: DType, name: str, count: int) -> str:
+        return f"__align__(16) {super().private_array(dtype, name, count)}"
 
     def block_index(self) -> str:
         return "blockIdx.x + blockIdx.y * gridDim.x"
@@ -125,6 +149,11 @@ class CudaDialect(ScalarDialect):
             return copy
         bits = self.words(dtype, width)
         return f"if ({condition}) {copy} else {self.at('shared', bits, target, offset)} = {self.zero(bits)};"
+
+    def put(self, dtype: DType, width: int, target: str, offset: str, source: str, place: str) -> str:
+        """Not by an assignment: nvcc 13 was seen to split the first of several into scalars."""
+        bits = self.words(dtype, width)
+        return f"__stcg(({bits} *)&{target}[{offset}], {self.at('global', bits, source, place)});"
 
     def words(self, dtype: DType, width: int) -> str:
         if width == 1:
@@ -166,7 +195,7 @@ class CudaDialect(ScalarDialect):
             parameters = [f"{'' if written else 'const '}{self.element(dtype)} *__restrict__ {name}"
                           for name, dtype, written in entry.arrays]  # fmt: skip
             parameters += [f"const long long {name}" for name in entry.sizes]
-            lines += ["", f'extern "C" __global__ void __launch_bounds__({entry.threads}, 1)',
+            lines += ["", f'extern "C" __global__ void __launch_bounds__({entry.threads}, {resident(entry)})',
                       f"{entry.name}({', '.join(parameters)}) {{"]  # fmt: skip
             lines += self._dynamic(entry) if entry.swizzled else [
                 f"  __shared__ __align__(16) {self.element(t)} {name}[{count}];" for name, t, count in entry.shared

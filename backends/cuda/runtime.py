@@ -116,8 +116,8 @@ class CudaFunction:
             for binding, array in zip(self._checked.passed, there, strict=True):
                 if array.size and array.device.id != self.device:
                     raise TypeError(f"{self.name}: {binding.name} is on GPU {array.device.id}, the kernel on {self.device}")
-            inputs = zip(self._checked.passed, there, strict=True)  # a view such as x[1:] may begin anywhere
-            passed = iter([array if binding.written else aligned(array) for binding, array in inputs])
+            given = [aligned(array) for array in there]  # a view such as x[1:] may begin anywhere
+            passed = iter(given)
             shapes = zip(self._checked.plan.bindings, call.shapes, strict=True)
             bound = [cp.empty(shape, binding.dtype) if binding.scratch else next(passed) for binding, shape in shapes]
             numbers = [np.int64(size) for size in call.sizes]
@@ -125,6 +125,9 @@ class CudaFunction:
             for function, dynamic, launch, grid in launches:
                 if grid is not None:
                     function((*grid, 1), (launch.threads, 1, 1), (*bound, *numbers), shared_mem=dynamic)
+            for binding, array, used in zip(self._checked.passed, there, given, strict=True):
+                if binding.written and used is not array:
+                    array[...] = used
             for binding, view, array in zip(self._checked.passed, host, there, strict=True):
                 if binding.written and view is not None and view.size:
                     array.get(out=view)

@@ -32,7 +32,7 @@ from tang_verified.passes.schedule.rebase import find_rebase
 from tang_verified.passes.schedule.target import Target
 from tang_verified.passes.schedule.together import Together, on_common_axes, together
 from tang_verified.semantics.build import canonical, ceildiv, conj, conjuncts, floordiv, iadd, imul, linear
-from tang_verified.semantics.kernel import Assign, For, Kernel, Kind, Loop, Stmt
+from tang_verified.semantics.kernel import Assign, For, Kernel, Kind, Loop, Machine, Stmt
 from tang_verified.semantics.program import Def, DType, Program
 from tang_verified.semantics.terms import (
     ONE,
@@ -54,6 +54,7 @@ from tang_verified.semantics.terms import (
 
 STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
 WIDEST = 256  # columns of a tile that is as wide as its output
+ONE_THREAD = Machine()
 LONGEST = 40  # letters of a kernel's name
 
 
@@ -102,11 +103,14 @@ class Planner:
         self.folds = list(found.values())
 
     def kernel(self) -> Kernel:
-        body = self._body()
+        return self.kernel_of(tuple(self._body()))
+
+    def kernel_of(self, body: tuple[Stmt, ...], machine: Machine = ONE_THREAD) -> Kernel:
+        """The kernel with this body."""
         read = {r.tensor for d in self.defs for r in reads(d.value)}
         used = [t.name for t in (*self.program.inputs, *(x.tensor for x in self.program.defs)) if t.name in read]
         outputs = tuple(d.tensor.name for d in self.defs)
-        return Kernel(kernel_name(self.program, outputs), self.program, tuple(used), outputs, tuple(body))
+        return Kernel(kernel_name(self.program, outputs), self.program, tuple(used), outputs, body, machine=machine)
 
     def shares(self) -> bool:
         """Whether one pass serves all the definitions: what folds give is kept before any is stored, or nothing is folded."""

@@ -24,6 +24,7 @@ class Target:
     unit: str = ""  # a matrix unit, by its name in semantics/units.py
     units: tuple[str, ...] = ()  # those that take operands from shared memory
     vector_bytes: int = 0  # the widest access of a thread that the language has
+    own_vectors: bool = False  # also to and from a thread's registers
     asynchronous: bool = False  # copies to shared memory go on by themselves
     stages: int = 2  # tiles that a ring of such copies holds
 

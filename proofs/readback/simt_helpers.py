@@ -26,7 +26,14 @@ static __device__ __forceinline__ void cp_async_BYTES(void *to, const void *from
   asm volatile("cp.async.WAY.shared.global [%0], [%1], BYTES;" :: "r"(address), "l"(from) : "memory");
 }"""
 WAYS = {"4": "ca", "8": "ca", "16": "cg"}
+LARGER = """\
+static __device__ __forceinline__ float tv_NAME_float(float a, float b) {
+  float c;
+  asm("NAME.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}"""
 CUDA = {
+    **{f"tv_{name}_float": LARGER.replace("NAME", name) for name in ("max", "min")},
     **{f"cp_async_{size}": COPY.replace("BYTES", size).replace("WAY", way) for size, way in WAYS.items()},
     **warpgroup.HELPERS,
     "cp_async_commit": """\

@@ -52,6 +52,7 @@ class Language:
     double: str = ""  # a function on doubles is called as on floats (""), or without this ending
     spaces: tuple[str, str] = ("", "")  # of an array of the block, and of one that is read, in front of a vector's type
     vectors: bool = False
+    own: tuple[str, ...] = ()  # in front of a thread's own array: what lets vectors move there
     end: tuple[str, ...] = ("}",)
     fixed: tuple[str, ...] = ()  # parameters after the arrays
     dynamic: tuple[str, str] = ("", "")  # a line before arrays of the block whose size the launch gives, and such an array
@@ -79,7 +80,7 @@ CUDA = Language(
               "unsigned char": "uint8_t"},
     functions={**{f"{name}f": name for name in FUNCTIONS}, "rintf": "round", "fabsf": "abs"},
     comment=r"// [^\\#]*\.", required=0, lines=("#include <cuda_fp16.h>",),
-    entry=(rf'extern "C" __global__ void __launch_bounds__\((?P<threads>{COUNT}), 1\)',
+    entry=(rf'extern "C" __global__ void __launch_bounds__\((?P<threads>{COUNT}), [1-9][0-9]?\)',
            rf"(?P<name>{NAME})\((?P<parameters>.*)\) \{{"),
     array=rf"(?P<const>const )?(?P<element>[a-z_]+(?: long| char)?) \*__restrict__ (?P<name>{NAME})",
     size=rf"const long long ({NAME})",
@@ -87,7 +88,7 @@ CUDA = Language(
     block=rf"  const int ({NAME}) = blockIdx\.x \+ blockIdx\.y \* gridDim\.x;",
     thread=rf"  const int ({NAME}) = threadIdx\.x;", barrier=("__syncthreads", "(", ")", ";"),
     infinity="__int_as_float(0xff800000)", qualifier="static __device__ __forceinline__ ", exchange="__shfl_xor_sync",
-    short=False, double="f", spaces=("", "const"), vectors=True,
+    short=False, double="f", spaces=("", "const"), vectors=True, own=("__align__", "(", "16", ")"),
     dynamic=(r"  extern __shared__ __align__\(1024\) unsigned char tv_shared\[\];",
              rf"  (?P<element>[a-z_]+(?: long| char)?) \(&(?P<name>{NAME})\)\[(?P<count>{COUNT})\] = "
              r"\*\((?P=element) \(\*\)\[(?P=count)\]\)&tv_shared\[(?P<offset>0|[1-9][0-9]{0,9})\];"),

@@ -48,7 +48,7 @@ from tang_verified.semantics import units
 from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Stmt, Wait
 from tang_verified.semantics.kernel import Loop as Axis
 from tang_verified.semantics.program import DType
-from tang_verified.semantics.terms import Const, Fold, Op, Read, Term, Var, free_vars
+from tang_verified.semantics.terms import Const, Fold, Op, Read, Term, Var, free_vars, reads
 
 UNITS = {"mma.m16n8k16.f16.f32": "mma_m16n8k16"}  # the helper that has a unit do its work
 
@@ -255,7 +255,9 @@ class Threads(Stores):
             return loop
         if sum(other.kind == "lane" for other in statement.loops) > 1:
             raise Mismatch(line, "a vector of several axes")
-        return loop if self.language.vectors else replace(loop, kind="unroll")
+        names = (statement.target, *(r.tensor for r in reads(statement.value)))
+        own = any(self.values.places[name].owners for name in names)
+        return loop if self.language.vectors and (self.language.own or not own) else replace(loop, kind="unroll")
 
     def store(self, s: Statement, here: Here) -> Store:
         machine = self.machine
@@ -266,6 +268,11 @@ class Threads(Stores):
                 return Store(line, self.key_of(register), machine.nodes.number(0), given, register.kind, None, register)
             case Set(line, Vector(_, target, False, address), value):
                 memory, offset, kind = machine.words(line, target, address, here)
+                return self.into(line, memory, offset, machine.moved(value, target, kind, here), kind, None)
+            case Do(line, Call(_, "__stcg", (Vector(_, target, False, address), value))):
+                memory, offset, kind = machine.words(line, target, address, here)
+                if "#" in memory.key:
+                    raise Mismatch(line, f"__stcg stores to global memory, {self.statement.target} is a buffer")
                 return self.into(line, memory, offset, machine.moved(value, target, kind, here), kind, None)
             case Set(line, Index() as target, value):
                 memory, offset = machine.element(target, here)

@@ -21,6 +21,7 @@ from tang_verified.proofs.readback.syntax import (
     Cast,
     Choice,
     Declare,
+    Do,
     Expression,
     If,
     Index,
@@ -84,13 +85,32 @@ class Reader(Statements):
                 if not re.fullmatch("0|[1-9][0-9]?", keep):
                     raise Unreadable(token.line, f"a wait for {keep!r}")
                 return self.helped(Sync(token.line, "wait", int(keep)), "cp_async_wait")
+            case "__stcg" if self.language.name == "cuda":
+                return self.put()
             case "let" | "var" if self.language.name == "wgsl":
                 return self.declared()
-        if token.text in self.language.elements and self.peek(2) == "[":
+        own = self.language.own
+        if own and token.text == own[0]:
+            self.words(*own)
+            return self.array()
+        if not own and token.text in self.language.elements and self.peek(2) == "[":
             return self.array()
         if token.text == "const" or (self.kind_of(token.text) is not None and self.language.name != "wgsl"):
             return self.declaration()
         return self.effect()
+
+    def put(self) -> Do:
+        """__stcg((float4 *)&array[offset], *(const float4 *)&other[place]);"""
+        line = self.words("__stcg", "(", "(").line
+        name = self.take(*VECTORS).text
+        self.words("*", ")", "&")
+        address = self.postfix()
+        self.take(",")
+        if not isinstance(address, Index):
+            raise Unreadable(line, "the address of what is no element")
+        value = self.vector()
+        self.words(")", ";")
+        return Do(line, Call(line, "__stcg", (Vector(line, Kind(name), False, address), value)))
 
     def helped(self, s: Sync, name: str) -> Sync:
         if name not in self.helpers:
@@ -123,7 +143,7 @@ class Reader(Statements):
         return Loop(line, variable, Number(line, "0"), high, self.block())
 
     def array(self) -> Array:
-        token = self.take()
+        token = self.take(*self.language.elements)
         name = self.fresh()
         self.take("[")
         count = self.expression()

@@ -43,7 +43,7 @@ VALUES = [
 THREADS = [
     Mutant("cl: fewer threads", "softmax.cl", "if (thread_1 < 256) {", "if (thread_1 < 255) {"),
     Mutant("wgsl: more threads", "softmax.wgsl", "if (thread_1 < 16) {", "if (thread_1 < 32) {"),
-    Mutant("cu: no test of the threads", "softmax.cu", "if (thread_1 < 1) {", "if (true) {"),
+    Mutant("cu: no test of the threads", "softmax.cu", "if (thread_1 < 256) {", "if (true) {"),
     Mutant("cl: a block too many", "softmax.cl", "if (block_1 < n) {", "if (block_1 <= n) {"),
     Mutant("metal: another number of blocks", "product.metal", "if (block_1 < t0) {", "if (block_1 < t0 * 2) {"),
     Mutant("cu: a digit's divisor", "product.cu", "i1_l3 = thread_1 % 16", "i1_l3 = thread_1 % 8"),
@@ -66,7 +66,7 @@ THREADS = [
 ]  # fmt: skip
 TOGETHER = [
     Mutant("cl: a barrier dropped", "softmax.cl", "    barrier(CLK_LOCAL_MEM_FENCE);\n", ""),
-    Mutant("cu: a barrier dropped", "softmax.cu", "      __syncthreads();\n", ""),
+    Mutant("cu: a barrier dropped", "softmax.cu", "    __syncthreads();\n", ""),
     Mutant("metal: a barrier twice", "softmax.metal", "    threadgroup_barrier(mem_flags::mem_threadgroup);\n",
            "    threadgroup_barrier(mem_flags::mem_threadgroup);\n    threadgroup_barrier(mem_flags::mem_threadgroup);\n"),
     Mutant("metal: a barrier of nothing", "softmax.metal", "mem_flags::mem_threadgroup", "mem_flags::mem_none"),
@@ -117,6 +117,20 @@ ROWS = [
     Mutant("cu: a ring too long", "wide.cu", "__half (&left_ring)[24576] = *(__half (*)[24576])", "__half (&left_ring)[32768] = *(__half (*)[32768])"),
     Mutant("cu: a ring of another type", "wide.cu", "__half (&left_ring)[24576] = *(__half (*)[24576])", "float (&left_ring)[24576] = *(float (*)[24576])"),
 ]  # fmt: skip
+REGISTERS = [
+    Mutant("cu: a row's vector from elsewhere", "row.cu", "*(uint4 *)&x_row[8] = *(const uint4 *)&x[", "*(uint4 *)&x_row[8] = *(const uint4 *)&x[8 + "),
+    Mutant("cu: a row's vector to elsewhere", "row.cu", "*(uint4 *)&x_row[8]", "*(uint4 *)&x_row[0]"),
+    Mutant("cu: too short a vector of a row", "row.cu", "*(uint4 *)&x_row[8] = *(const uint4 *)", "*(uint2 *)&x_row[8] = *(const uint2 *)"),
+    Mutant("cu: a thread's array that is not aligned", "row.cu", "__align__(16) __half x_row", "__half x_row"),
+    Mutant("cu: a thread's array that is aligned to less", "row.cu", "__align__(16) __half x_row", "__align__(8) __half x_row"),
+    Mutant("cu: a result from elsewhere", "row.cu", "*(const uint4 *)&result[8]", "*(const uint4 *)&result[0]"),
+    Mutant("cu: a result to elsewhere", "row.cu", "__stcg((uint4 *)&t4_div[", "__stcg((uint4 *)&t4_div[8 + "),
+    Mutant("cu: a result in another order", "row.cu", "result[1] =", "result[2] ="),
+    Mutant("cu: too short a result", "row.cu", "__stcg((uint4 *)&t4_div", "__stcg((uint2 *)&t4_div"),
+    Mutant("cu: a result into an input", "row.cu", "__stcg((uint4 *)&t4_div", "__stcg((uint4 *)&x"),
+    Mutant("cu: a store to global memory, of what is not there", "row.cu", "*(uint4 *)&x_row[8] = *(const uint4 *)&x[…\n", "__stcg((uint4 *)&x_row[8], *(const uint4 *)&x[0]);\n"),
+    Mutant("cu: what one subgroup found left out", "row.cu", "= all[32];", "= all[0];"),
+]  # fmt: skip
 AROUND = [
     Mutant("cl: an array of the block too small", "softmax.cl", "float part[256]", "float part[255]"),
     Mutant("cu: an array of the block too large", "product.cu", "left_ring[4096]", "left_ring[8192]"),
@@ -140,7 +154,8 @@ AROUND = [
     Mutant("cl: a statement twice", "softmax.cl", "s_10 = s_10 + t80;", "s_10 = s_10 + t80; s_10 = s_10 + t80;"),
     Mutant("cl: a store dropped", "softmax.cl", "        state[0] = t90;\n", "", gone=True),
     Mutant("cl: a helper's digit", "softmax.cl", "? 1 : 0); }", "? 2 : 0); }"),
-    Mutant("cu: a helper's sign", "softmax.cu", "a > b || a != a", "a < b || a != a"),
+    Mutant("cu: a helper's sign", "softmax.cu", "max.NaN.f32", "min.NaN.f32"),
+    Mutant("cu: a helper that drops nan", "softmax.cu", "max.NaN.f32", "max.f32"),
     Mutant("cu: a helper's layout", "halves.cu", "row.col.f32.f16.f16.f32", "row.row.f32.f16.f16.f32"),
     Mutant("cu: a helper's shift", "halves.cu", "<< 16;", "<< 15;"),
     Mutant("glsl: a helper's digit", "softmax.comp", "? 1 : 0); }", "? 0 : 1); }"),
@@ -162,4 +177,4 @@ AROUND = [
     Mutant("metal: another entry point", "softmax.metal", "kernel void t4_div_1", "kernel void other"),
     Mutant("metal: no namespace", "softmax.metal", "using namespace metal;\n", ""),
 ]  # fmt: skip
-MUTANTS = [*VALUES, *THREADS, *TOGETHER, *ROWS, *AROUND]
+MUTANTS = [*VALUES, *THREADS, *TOGETHER, *ROWS, *REGISTERS, *AROUND]

@@ -30,6 +30,7 @@ FOR_GPUS = {
     "softmax": (softmax, {"x": "n m"}),
     "product": (lambda a, b: a @ b, {"a": "n 64", "b": "64 64"}),
     "halves": (lambda a, b: a @ b, {"a": spec("n 64", "float16"), "b": spec("64 64", "float16")}),
+    "row": (softmax, {"x": spec("n 8192", "float16")}),
     "half": PROGRAMS["half"],
     "embedding": PROGRAMS["embedding"],
 }

@@ -16,6 +16,7 @@ from examples import layernorm, softmax
 from tang_verified.passes.derive import derive
 from tang_verified.passes.schedule.plan import Choice, plan
 from tang_verified.passes.schedule.target import Target
+from tang_verified.semantics.build import conjuncts
 from tang_verified.semantics.kernel import (
     Alloc,
     Assign,
@@ -30,7 +31,22 @@ from tang_verified.semantics.kernel import (
     Wait,
 )  # fmt: skip
 from tang_verified.semantics.program import DType
-from tang_verified.semantics.terms import FALSE, ONE, REAL_ZERO, TRUE, ZERO, Axis, Const, Fold, Op, Read, Term, Var, substitute
+from tang_verified.semantics.terms import (
+    FALSE,
+    ONE,
+    REAL_ZERO,
+    TRUE,
+    ZERO,
+    Axis,
+    Const,
+    Fold,
+    Op,
+    Read,
+    Term,
+    Var,
+    reads,
+    substitute,
+)
 from tang_verified.tracing.tracer import trace
 from tests.refused.edits import (
     NoSuchPlace,
@@ -90,17 +106,28 @@ def wide(a: tv.spec("n 256", "float16"), b: tv.spec("256 128", "float16")):
     return a @ b
 
 
+def row(x: tv.spec("n 8192", "float16")):
+    return softmax.softmax(x)
+
+
+def total(x: tv.spec("n 512")):
+    return x.sum(axis=-1)
+
+
 def long(ids: tv.spec("n", "int64")):
     return ids + 1
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clip": clip, "softmax": softmax.softmax, "layernorm": layernorm.layernorm, "matmul": matmul, "half": half,
-    "causal": causal, "split": split, "long": long, "wide": wide,
+    "causal": causal, "split": split, "long": long, "wide": wide, "row": row, "total": total,
 }  # fmt: skip
 UNIT = "wgmma.m64n128k64.f16.f32"
-TARGETS = {"wide": replace(TARGET, units=(UNIT,), stages=3, shared_bytes=113 << 10, vector_bytes=16)}
-CHOICES = {"split": Choice(splits=4)}
+VECTORS = replace(TARGET, vector_bytes=16, own_vectors=True)
+TARGETS = {"wide": replace(TARGET, units=(UNIT,), stages=3, shared_bytes=113 << 10, vector_bytes=16), "row": VECTORS,
+           "total": VECTORS}  # fmt: skip
+ROWS = Choice(style="rows")  # tiles of a row in shared memory
+CHOICES = {"split": Choice(splits=4), "softmax": ROWS, "layernorm": ROWS}
 
 
 @cache
@@ -114,6 +141,7 @@ def case(name: str) -> Case:
 
 BARRIERS = {
     "softmax": "rnnnn", "layernorm": "rnrnnnnn", "matmul": "n", "half": "nn", "causal": "nnnnn", "split": "rnnnrrrrrr", "wide": "n",
+    "row": "nn",
 }  # fmt: skip
 
 
@@ -571,6 +599,49 @@ def _late(body: list[Stmt], nth: int) -> list[Stmt] | None:
     return [*body[:k], *body[k + 1 : after + 1], Barrier(), *body[after + 1 :]]
 
 
+def _lane_guard(s: Assign) -> Term:
+    return next(part for part in conjuncts(s.guard) if is_op(part, "eq"))
+
+
+def _row_guard(s: Assign) -> Term:
+    return next(part for part in conjuncts(s.guard) if not is_op(part, "eq"))
+
+
+def vectors(s: Assign) -> bool:
+    return any(k.kind == "lane" for k in s.loops)
+
+
+def into_registers(s: Assign) -> bool:
+    return vectors(s) and s.target.endswith("_row")
+
+
+def reads_own(stem: str) -> Callable[[Assign], bool]:
+    return lambda s: any(r.tensor.startswith(stem) for r in reads(s.value))
+
+
+def neighbour(t: Term, place: int, most: int) -> Term | None:
+    """What the mirrored thread or slot holds."""
+    return at_place(place, lambda i: Op("sub", (Const(most), i)))(t) if isinstance(t, Read) and len(t.index) == 4 else None
+
+
+def element_first(read: Term) -> Term | None:
+    """x[…, 8 l + v] -> x[…, 8 l + v + 1]: no longer a multiple of the vector."""
+    return at_place(1, lambda i: plus(i, 1))(read) if isinstance(read, Read) and read.tensor == "x" else None
+
+
+def fewer_slots(s: Assign) -> Assign | None:
+    if not isinstance(s.value, Fold) or len(s.value.axes) != 2:
+        return None
+    f = s.value
+    return replace(s, value=Fold(f.monoid, (Axis(f.axes[0].name, Const(3)), f.axes[1]), f.guard, f.body))
+
+
+def wide_vector(s: Assign) -> Assign | None:
+    """The chunks' loop as the vector."""
+    kinds = {"lane": "unroll", "unroll": "lane"}
+    return replace(s, loops=tuple(replace(k, kind=kinds.get(k.kind, k.kind)) for k in s.loops))  # type: ignore[arg-type]
+
+
 BIG = Op("mul", (Var("n"), Var("m")))
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -993,6 +1064,22 @@ MUTANTS: tuple[Mutant, ...] = (
         of_buffer(lambda b: b.name == "raw", lambda b: replace(b, dtype="float16")),
         "width/real",
     ),
+    # -- rows in registers
+    Mutant("a vector that is not aligned", "row", "vector", of(into_registers, value_of(element_first)), "width/vector"),
+    Mutant("a vector of what is far apart", "row", "vector", of(into_registers, wide_vector), "width/vector"),
+    Mutant("a vector between two types", "row", "vector",
+           of_buffer(lambda b: b.name.endswith("_row"), lambda b: replace(b, dtype="float32")), "width/vector"),
+    Mutant("a vector that computes", "row", "vector", store(lambda s: element(s, lambda v: Op("neg", (v,)))), "width/vector"),
+    Mutant("a row's vectors kept by other threads", "row", "owner", of(into_registers, threads_swapped), "no-race/owner"),
+    Mutant("another thread's slots stored", "row", "owner", store(value_of(lambda t: neighbour(t, 1, 31))), "no-race/owner"),
+    Mutant("another slot stored", "row", "value", store(value_of(lambda t: neighbour(t, 2, 3))), "value/"),
+    Mutant("a fold of some slots", "row", "value", of(lambda s: s.target == "part", fewer_slots), "value/"),
+    Mutant("what one subgroup found, for all", "row", "value",
+           of(reads_own("all"), value_of(lambda t: at_place(0, lambda i: ZERO)(t) if isinstance(t, Read) else None)), "value/"),
+    Mutant("a row's sum stored by every lane", "total", "guard", store(lambda s: replace(s, guard=_row_guard(s))), "no-race/"),
+    Mutant("a row's sum stored by no such row", "total", "guard", store(lambda s: replace(s, guard=_lane_guard(s))), "in-bounds/"),
+    Mutant("a row beyond the last one read", "total", "guard",
+           of(into_registers, lambda s: replace(s, value=s.value.args[1])), "in-bounds/"),  # type: ignore[union-attr]
     # -- blocks and launches
     Mutant("a block's buffer used by all blocks", "matmul", "launch", hoisted, "no-race/scope"),
     Mutant("a block's buffer used by all blocks", "softmax", "launch", hoisted, "no-race/scope"),

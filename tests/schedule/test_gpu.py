@@ -21,7 +21,7 @@ from tang_verified.semantics.terms import Axis, Const, Read, Var
 from tang_verified.tracing.tracer import trace
 
 PLAIN = Target(lanes=16, threads=256, shared_bytes=32 << 10)
-CUDA = replace(PLAIN, subgroup=32, asynchronous=True, vector_bytes=16, unit="mma.m16n8k16.f16.f32")
+CUDA = replace(PLAIN, subgroup=32, asynchronous=True, vector_bytes=16, own_vectors=True, unit="mma.m16n8k16.f16.f32")
 
 
 def matmul(x, w):  # type: ignore[no-untyped-def]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tang_verified.passes.schedule.gpu.elements import element_kernel
+from tang_verified.passes.schedule.gpu.rows import row_kernel
 from tang_verified.passes.schedule.gpu.threads import distribute, statements
 from tang_verified.passes.schedule.plan import Choice, Planner
 from tang_verified.passes.schedule.target import Target
@@ -18,6 +20,12 @@ TILES = ((64, 32, 256), (64, 16, 256), (32, 32, 128), (32, 16, 128), (16, 16, 64
 
 def gpu_kernel(program: Program, group: Together, target: Target, choice: Choice) -> Kernel:
     """The first tile size whose buffers fit in shared memory. Raises `LookupError` if none does."""
+    if choice.style == "tiled" and not Planner(program, group, target, choice).tiles():
+        for make in (element_kernel, row_kernel):
+            try:
+                return make(Planner(program, group, target, choice))
+            except LookupError:
+                continue
     if choice.style != "tiled" or not Planner(program, group, target, choice).tiles():
         return _made(program, group, _with_whole_subgroups(target, target.threads), choice)
     tried = [(rows, columns, tile, threads, wide) for rows, columns, tile, threads, n in SHARED_TILES

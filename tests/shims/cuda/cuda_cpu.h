@@ -1,7 +1,7 @@
 // CUDA C++ for the CPU: what the emitted texts use of the language, given its meaning by simt.h.
 //
 // A function of a text whose body holds `asm` is left out by run.py, and the one of the same name below takes its place:
-//   mma_m16n8k16, ldmatrix_x4, ldmatrix_x4_trans, ldmatrix_x2, ldmatrix_x2_trans, cp_async_4/8/16, cp_async_commit, cp_async_wait<N>
+//   tv_max_float, tv_min_float, mma_m16n8k16, ldmatrix_x4, ldmatrix_x4_trans, ldmatrix_x2, ldmatrix_x2_trans, cp_async_4/8/16, cp_async_commit, cp_async_wait<N>
 #pragma once
 #include "../simt.h"
 
@@ -31,6 +31,13 @@
 SIMT_VECTOR(float, float, 4)
 SIMT_VECTOR(int, int, 4)
 SIMT_VECTOR(unsigned, uint, 4)
+struct alignas(16) double2 { double x, y; };
+inline double2 make_double2(double x, double y) { return {x, y}; }
+
+template <class T> void __stcg(T *to, T value) {
+  if (reinterpret_cast<uintptr_t>(to) % sizeof(T)) simt::fail("a vector is stored to an address that is not aligned");
+  *to = value;
+}
 
 // The caller's line tells one barrier from another.
 inline void __syncthreads(unsigned line = __builtin_LINE()) { simt::block_barrier(line); }
@@ -73,6 +80,9 @@ inline float max(float a, float b) { return fmaxf(a, b); }
 inline float __saturatef(float v) { return fminf(fmaxf(v, 0), 1); }
 
 #include "cuda_fp16.h"
+
+inline float tv_max_float(float a, float b) { return a > b || a != a ? a : b; }
+inline float tv_min_float(float a, float b) { return a < b || a != a ? a : b; }
 
 // -- asynchronous copies to shared memory, under the wrappers' names and under the toolkit's
 inline void cp_async_4(void *to, const void *from) { simt::copy_async(to, from, 4); }
