@@ -160,15 +160,15 @@ def on_gpu() -> dict[str, list[tuple[str, Callable[[], list[np.ndarray]]]]]:
         "attention": [("32 × 4096 × 64", heads(32, 4096))],
         "attention, causal": [("32 × 4096 × 64", heads(32, 4096))],
         "attention, grouped query": [
-            ("32 × 4096 × 64", lambda: [normal(32, 4096, 64), normal(8, 4096, 64), normal(8, 4096, 64)]),
+            ("8 × 8192 × 64", lambda: [normal(8, 8192, 64), normal(2, 8192, 64), normal(2, 8192, 64)]),
         ],
         "attention, sigmoid": [("8192 × 64", lambda: [normal(8192, 64)] * 3)],
         "attention, decode": [
             ("256 × 1 × 8192 × 64", lambda: [normal(256, 1, 64), normal(256, 8192, 64), normal(256, 8192, 64)]),
         ],
         "conv2d": [("16 × 3 × 512 × 512, 32", lambda: [normal(16, 3, 512, 512), normal(32, 3, 3, 3)])],
-        "max_pool": [("64 × 64 × 128 × 192", lambda: [normal(64, 64, 128, 192)])],
-        "average_pool": [("64 × 64 × 128 × 192", lambda: [normal(64, 64, 128, 192)])],
+        "max_pool": [("512 × 128 × 32 × 48", lambda: [normal(512, 128, 32, 48)])],
+        "average_pool": [("512 × 128 × 32 × 48", lambda: [normal(512, 128, 32, 48)])],
         "embedding": [("131072 of 65536 × 1024", lambda: [normal(65536, 1024), labels(131072, 65536)])],
         "softmax, backward": [("8192 × 8192", backward((8192, 8192), (8192, 8192)))],
         "cross_entropy, backward": [("8192 × 16384", lambda: [normal(8192, 16384), labels(8192, 16384)])],

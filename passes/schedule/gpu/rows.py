@@ -424,8 +424,8 @@ class Rows:
                 return self.low.lower(value, here)
 
         loops, point, self.cell = self._threads()
-        inner, chunk, slot = self._slots(width)
-        here = self._at(point, chunk, slot)
+        inner, part, element = self._slots(width)
+        here = self._at(point, part, element)
         self._to(d, [*loops, *inner], here, made(here), conj(self._valid(point), self._inside(here)))
 
     def _to(self, d: Def, loops: list[Loop], point: Point, value: Term, guard: Term) -> None:
