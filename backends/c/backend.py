@@ -20,7 +20,7 @@ def arithmetic() -> Arithmetic:
 
 def target() -> Target:
     lanes = runtime.lanes("float32")
-    return Target(lanes=lanes, registers=32 if lanes >= 16 else 16)
+    return Target(lanes=lanes, registers=32 if lanes >= 16 else 16, cores=runtime.threads())
 
 
 def emit(certified: Certified) -> dict[str, str]:

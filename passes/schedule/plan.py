@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 
+from tang_verified.passes.schedule.across import crossing, pass_across
 from tang_verified.passes.schedule.analysis import (
     Contraction,
     all_folds,
@@ -30,9 +31,9 @@ from tang_verified.passes.schedule.group import Group, Shape, fold_lanes
 from tang_verified.passes.schedule.lower import Dim, Lowering, Names, Point, Tiled, alloc, assign
 from tang_verified.passes.schedule.rebase import find_rebase
 from tang_verified.passes.schedule.target import Target
-from tang_verified.passes.schedule.together import Together, on_common_axes, together
+from tang_verified.passes.schedule.together import Together, on_common_axes, sides, together
 from tang_verified.semantics.build import canonical, ceildiv, conj, conjuncts, floordiv, iadd, imul, linear
-from tang_verified.semantics.kernel import Assign, For, Kernel, Kind, Loop, Machine, Stmt
+from tang_verified.semantics.kernel import Assign, Carried, For, Kernel, Kind, Loop, Machine, Stmt
 from tang_verified.semantics.program import Def, DType, Program
 from tang_verified.semantics.terms import (
     ONE,
@@ -53,7 +54,6 @@ from tang_verified.semantics.terms import (
 )  # fmt: skip
 
 STYLES = ("tiled", "rows", "plain")  # from the fastest to the simplest
-WIDEST = 256  # columns of a tile that is as wide as its output
 ONE_THREAD = Machine()
 LONGEST = 40  # letters of a kernel's name
 
@@ -79,12 +79,17 @@ def compute_dtype(program: Program, group: Together) -> DType:
 class Planner:
     """Makes the kernel of one definition, or of a group of them (`together.py`)."""
 
+    WIDEST = 256  # columns of a tile that is as wide as its output
+
     def __init__(self, program: Program, group: Together, target: Target, choice: Choice) -> None:
-        aligned = on_common_axes(group)
+        own, beyond = sides(program, group)
+        aligned = on_common_axes(own)
         if aligned is None:
             raise LookupError("definitions without common axes")
         if choice.style != "plain":
-            aligned = tuple(Def(d.tensor, d.axes, long_first(guard_folds(d.value))) for d in aligned)
+            aligned, beyond = (
+                tuple(Def(d.tensor, d.axes, long_first(guard_folds(d.value))) for d in part) for part in (aligned, beyond)
+            )
         self.program, self.defs, self.target, self.choice = program, aligned, target, choice
         most = max(aligned, key=lambda d: len(d.axes))
         self.axes = most.axes
@@ -94,33 +99,36 @@ class Planner:
         wide = self.dtype == "float64" and not target.threads
         self.lanes = max(1, target.lanes // (2 if wide else 1))
         taken = {s.name for s in program.sizes} | {t.name for t in program.inputs} | {x.tensor.name for x in program.defs}
-        bound = {axis.name for d in aligned for fold in all_folds(d.value) for axis in fold.axes}
+        bound = {axis.name for d in (*aligned, *beyond) for fold in all_folds(d.value) for axis in fold.axes}
         self.names = Names(taken | set(self.extent) | bound)
         found: dict[Term, Fold] = {}
         for d in aligned:
             for fold in row_folds(d.value, d.axes, (s.name for s in program.sizes)):
                 found.setdefault(key(fold), fold)
         self.folds = list(found.values())
+        self.outputs = tuple(d.tensor.name for d in group)
+        self.reads = {r.tensor for d in (*aligned, *beyond) for r in reads(d.value)}
+        self.crossings = tuple(crossing(self, d) for d in beyond)
 
     def kernel(self) -> Kernel:
         return self.kernel_of(tuple(self._body()))
 
     def kernel_of(self, body: tuple[Stmt, ...], machine: Machine = ONE_THREAD) -> Kernel:
         """The kernel with this body."""
-        read = {r.tensor for d in self.defs for r in reads(d.value)}
-        used = [t.name for t in (*self.program.inputs, *(x.tensor for x in self.program.defs)) if t.name in read]
-        outputs = tuple(d.tensor.name for d in self.defs)
-        return Kernel(kernel_name(self.program, outputs), self.program, tuple(used), outputs, body, machine=machine)
+        used = [t.name for t in (*self.program.inputs, *(x.tensor for x in self.program.defs)) if t.name in self.reads]
+        return Kernel(kernel_name(self.program, self.outputs), self.program, tuple(used), self.outputs, body, machine=machine)
 
     def shares(self) -> bool:
         """Whether one pass serves all the definitions: what folds give is kept before any is stored, or nothing is folded."""
+        if self.crossings and (None in self.crossings or self.choice.style != "tiled"):
+            return False
         if not self.folds:
             return True
         if self.choice.style == "plain":
             return False
-        found = self._contraction() if self.choice.style == "tiled" else None
+        found = self.contraction() if self.choice.style == "tiled" else None
         if found is not None:
-            narrow = not any(self._large(a, WIDEST + 1) for a in self._columns(found))
+            narrow = not any(self._large(a, self.WIDEST + 1) for a in self.columns(found))
             return all(found.row in d.axes for d in self.defs) and (narrow or not self.beside)
         self.lanes = max(self.lanes, self.target.threads)
         return not self.beside and not self._along_output() and all(set(self._rows()[0]) <= set(d.axes) for d in self.defs)
@@ -129,7 +137,7 @@ class Planner:
         if not self.folds or self.choice.style == "plain":
             self.lanes = max(self.lanes, self.target.threads)
             return self._direct()
-        found = self._contraction() if self.choice.style == "tiled" else None
+        found = self.contraction() if self.choice.style == "tiled" else None
         if found is not None:
             return self._tiled(found)
         self.lanes = max(self.lanes, self.target.threads)
@@ -145,9 +153,9 @@ class Planner:
 
     def tiles(self) -> bool:
         """Whether the definition is computed in tiles of rows and columns."""
-        return self._contraction() is not None
+        return self.contraction() is not None
 
-    def _contraction(self) -> Contraction | None:
+    def contraction(self) -> Contraction | None:
         for fold in reversed(self.folds):
             extent = fold.axes[0].extent if fold.axes else Const(0)
             short = self.target.threads and isinstance(extent, Const) and int(extent.value) < 16
@@ -271,7 +279,7 @@ class Planner:
         for folds in self._groups(set(low.tiled)):
             if all(key(f) in low.stored for f in folds):
                 continue
-            out += self._group(low, shape, folds, contractor, tile=self.choice.tile or 1024)
+            out += self.group(low, shape, folds, contractor, tile=self.choice.tile or 1024)
         rest = [a for a in self.axes if a not in rows]
         for axis in rest:
             if axis != column:
@@ -382,8 +390,12 @@ class Planner:
         used = [g for g in group if depends(fold.body[0], g)]
         return not used or (not any(free_vars(g) & beside for g in used) and find_rebase(fold, group) is not None)
 
-    def _group(self, low: Lowering, shape: Shape, folds: list[Fold], contractor: Contractor, *, tile: int) -> list[Stmt]:
-        """One pass over the folds' axis; a single independent fold needs no running state."""
+    def group(
+        self, low: Lowering, shape: Shape, folds: list[Fold], contractor: Contractor, *, tile: int,
+        beyond: Callable[[Group], tuple[Stmt, tuple[Carried, ...]]] | None = None,
+    ) -> list[Stmt]:  # fmt: skip
+        """One pass over the folds' axis; a single independent fold needs no running state. `beyond` is done with each
+        tile, too."""
         first = folds[0]
         simple = len(folds) == 1 and shape.row is None
         if simple or len(first.body) != 1:
@@ -412,6 +424,9 @@ class Planner:
                 moment.extra = state.extra
         body = group.body(contractor.tiles, contractor.update)
         loop = group.loop_statement(bounds[1], body)
+        if beyond is not None:
+            more, carried = beyond(group)
+            loop = replace(loop, body=(*loop.body, more), carried=(*loop.carried, *carried))
         hoisted, contractor.hoisted = contractor.hoisted, []
         for name in (axis.name, *further):
             low.tiled.pop(name, None)
@@ -476,7 +491,8 @@ class Planner:
 
     # -- 2: a tile of rows and columns -----------------------------------------------------------------------------------
 
-    def _tiled(self, split: Contraction) -> list[Stmt]:
+    def sizes(self, split: Contraction) -> tuple[int, int, int]:
+        """Rows and columns of a tile, and the elements of a fold's tile."""
         online = any(inner_folds(f) for f in self.folds) or any(
             depends(a.body[0], b) for a in self.folds for b in self.folds if a is not b
         )
@@ -487,13 +503,19 @@ class Planner:
             rows = 4 * self.lanes if self.lanes >= 16 else 48  # 64 divides 1024; six vectors a row of tiles spill
             columns, tile = self.rounded(self.extent[split.column], self.lanes, 256), 128
         else:
-            alone = any(not free_vars(f) & set(self._columns(split)) for f in self.folds)  # their lanes lie along the rows
+            alone = any(not free_vars(f) & set(self.columns(split)) for f in self.folds)  # their lanes lie along the rows
             step = lcm(6, self.lanes) if alone else 6
             rows = self.rounded(self.extent[split.row], step, 174 // step * step)  # little is wasted at 512, 1024, 2048, …
             columns = self.rounded(self.extent[split.column], 4 * self.lanes, 8 * 4 * self.lanes)
             tile = self.rounded(fold_extent, self.lanes, 256)
-        rows, columns = self.choice.rows or rows, self.choice.columns or columns
-        tile = self.choice.tile or tile
+        return self.choice.rows or rows, self.choice.columns or columns, self.choice.tile or tile
+
+    def _tiled(self, split: Contraction) -> list[Stmt]:
+        for crossed in self.crossings:
+            if crossed is None or len(self.crossings) > 1:
+                raise LookupError("a definition that does not run across the others")
+            return pass_across(self, split, crossed)
+        rows, columns, tile = self.sizes(split)
         low = Lowering(self.names)
         row_tile, column_tile = self.names.fresh(f"{split.row}_t"), self.names.fresh(f"{split.column}_t")
         row = Tiled(split.row, self.extent[split.row], imul(Var(row_tile), rows), rows)
@@ -501,16 +523,13 @@ class Planner:
         single = isinstance(column.extent, Const) and int(column.extent.value) <= columns
         if single:
             column = Tiled(split.column, column.extent, Const(0), columns)
-        low.tiled = {split.row: row, split.column: column}
-        for name in self.beside:
-            low.tiled[name] = Tiled(name, self.extent[name], Const(0), self.rounded(self.extent[name], self.lanes, WIDEST))
+        low.tiled = {split.row: row, split.column: column, **self.beside_tiles()}
         shape = Shape(split.row, rows, self.lanes)
         contractor = Contractor(self.target, self.lanes)
         body: list[Stmt] = []
-        for folds in self._groups(set(self._columns(split))):
-            body += self._group(low, shape, folds, contractor, tile=tile)
-        own = [next((low.tiled[a] for a in d.axes if a in self.beside), column) for d in self.defs]
-        body += [self._tile_store(d, low, row, column) for d, column in zip(self.defs, own, strict=True)]
+        for folds in self._groups(set(self.columns(split))):
+            body += self.group(low, shape, folds, contractor, tile=tile)
+        body += self.tile_stores(low, row, column)
         if not single:
             body = [For(Axis(column_tile, self._tiles_along(split.column, columns)), "grid", tuple(body))]
         body = [For(Axis(row_tile, ceildiv(row.extent, rows)), "grid", tuple(body))]
@@ -518,7 +537,16 @@ class Planner:
             body = [For(Axis(axis, self.extent[axis]), "grid", tuple(body))]
         return body
 
-    def _columns(self, split: Contraction) -> list[str]:
+    def beside_tiles(self) -> dict[str, Tiled]:
+        """The columns that only some definitions have, each in one tile."""
+        return {a: Tiled(a, self.extent[a], ZERO, self.rounded(self.extent[a], self.lanes, self.WIDEST)) for a in self.beside}
+
+    def tile_stores(self, low: Lowering, row: Tiled, column: Tiled) -> list[Stmt]:
+        """A tile of each output."""
+        own = [next((low.tiled[a] for a in d.axes if a in self.beside), column) for d in self.defs]
+        return [self._tile_store(d, low, row, column) for d, column in zip(self.defs, own, strict=True)]
+
+    def columns(self, split: Contraction) -> list[str]:
         return [split.column, *self.beside]
 
     def _tile_store(self, d: Def, low: Lowering, row: Tiled, column: Tiled) -> Assign:

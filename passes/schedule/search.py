@@ -10,7 +10,7 @@ from tang_verified.errors import CompileError
 from tang_verified.passes.derive import Derived
 from tang_verified.passes.schedule.plan import STYLES, Choice, Unplanned, common_choice, kernel_name, plan
 from tang_verified.passes.schedule.target import Target
-from tang_verified.passes.schedule.together import Together, together
+from tang_verified.passes.schedule.together import Together, parted, together
 from tang_verified.proofs.check import Certified, Followed, complete, follow_kernel, follow_steps
 from tang_verified.proofs.ledger import Refused
 from tang_verified.semantics.kernel import Kernel
@@ -57,7 +57,7 @@ def made_of_plan(
             several = [group for group in groups if len(group) > 1 and group[0].tensor.name in blamed]
             for group in several:
                 names, choice = [d.tensor.name for d in group], common_choice(group, choices)
-                refused.add((frozenset(names), choice.style if choice else ""))
+                refused |= {(apart, choice.style if choice else "") for apart in parted(program, group)}
                 notes.append(f"schedule together of {', '.join(names)}: {problem}")
             if several:
                 continue

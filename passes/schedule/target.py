@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A CPU: SIMD lanes of float32, vector registers, and how many accumulators a micro-kernel may hold.
+    """A CPU: SIMD lanes of float32, vector registers, how many accumulators a micro-kernel may hold, and cores to keep at work.
 
     With `threads`, a GPU: threads of a block, lanes of a subgroup (0: none to rely on), bytes of shared memory, and the
     width of its index arithmetic. `lanes` are then the threads that lie along the innermost axis of a tile.
@@ -17,6 +17,7 @@ class Target:
     registers: int = 32
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
+    cores: int = 1
     threads: int = 0
     subgroup: int = 0
     shared_bytes: int = 0

@@ -31,6 +31,7 @@ from tang_verified.passes.schedule.target import Target
 from tang_verified.semantics.build import canonical
 from tang_verified.semantics.program import Def, Program
 from tang_verified.semantics.terms import (
+    ADD,
     Const,
     Fold,
     Op,
@@ -68,7 +69,45 @@ def together(
                 break
         else:
             groups.append((d,))
-    return in_order(program, groups) or groups
+    groups = in_order(program, groups) or groups
+    crossed = _across(program, groups, target, choices, refused)
+    return groups if crossed is None else in_order(program, crossed) or groups
+
+
+def _across(
+    program: Program, groups: list[Together], target: Target, choices: Mapping[str, Choice], refused: Collection[Refusal]
+) -> list[Together] | None:  # fmt: skip
+    """The groups, a definition that runs across the pass of others joined to these (`across.py`)."""
+    able = [group for group in groups if any(_sums_elements(program, d) for d in group)]
+    for alone in able:
+        for others in able:
+            if len(alone) > 1 or alone is others:
+                continue
+            wider = tuple(d for d in program.defs if d in (*alone, *others))
+            joined = [*(group for group in groups if group not in (alone, others)), wider]
+            if in_order(program, joined) is None or sides(program, wider) != (others, alone):
+                continue
+            if fits(program, wider, target, choices, refused):
+                return _across(program, joined, target, choices, refused) or joined
+    return None
+
+
+def _sums_elements(program: Program, d: Def) -> bool:
+    """Whether it has a sum of products whose elements hold a fold themselves."""
+    folds = row_folds(d.value, d.axes, [size.name for size in program.sizes])
+    return any(f.monoid == ADD and len(f.axes) == 1 and inner_folds(f) and contraction(f, list(d.axes)) for f in folds)
+
+
+def sides(program: Program, group: Together) -> tuple[Together, Together]:
+    """The definitions of a group that share rows, and the one that runs across these. Raises `LookupError` for others."""
+    kinds: list[Together] = []
+    for d in group:
+        place = next((k for k, kind in enumerate(kinds) if saves(program, (*kind, d))), len(kinds))
+        kinds[place : place + 1] = [(*kinds[place], d) if place < len(kinds) else (d,)]
+    kinds.sort(key=len, reverse=True)
+    if len(kinds) > 2 or any(len(kind) > 1 for kind in kinds[1:]):
+        raise LookupError("definitions that share no rows")
+    return kinds[0], (kinds[1] if len(kinds) > 1 else ())
 
 
 def fits(
@@ -83,6 +122,13 @@ def fits(
     names = {d.tensor.name for d in group}
     tried = any(style == choice.style and len(names & before) > 1 for before, style in refused)
     return not tried and Planner(program, group, target, choice).shares()
+
+
+def parted(program: Program, group: Together) -> list[frozenset[str]]:
+    """What stays apart when a group is refused: each from each; or where one runs across the others, it from these."""
+    own, beyond = sides(program, group)
+    sets = [(*beyond, d) for d in own] if beyond else [own]
+    return [frozenset(d.tensor.name for d in each) for each in sets]
 
 
 def in_order(program: Program, groups: list[Together]) -> list[Together] | None:
@@ -146,17 +192,17 @@ def on_common_axes(group: Together) -> Together | None:
             taken.add(axes[-1])
         if d is not most:
             at: dict[str, Term] = {old: Var(new) for old, new in zip(d.axes, axes, strict=True)}
-            d = Def(d.tensor, axes, substitute(_apart(d.value, frozenset(taken)), at))
+            d = Def(d.tensor, axes, substitute(apart(d.value, frozenset(taken)), at))
         out.append(d)
     return tuple(out)
 
 
-def _apart(term: Term, avoid: frozenset[str]) -> Term:
+def apart(term: Term, avoid: frozenset[str]) -> Term:
     """The term, none of its folds binding a name that is to be avoided."""
     if isinstance(term, Fold):
         term = rename_apart(term, avoid)
     parts = children(term)
-    return rebuild(term, tuple(_apart(part, avoid) for part in parts)) if parts else term
+    return rebuild(term, tuple(apart(part, avoid) for part in parts)) if parts else term
 
 
 def _work(d: Def, sizes: list[str]) -> Iterator[tuple[object, ...]]:

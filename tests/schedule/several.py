@@ -64,6 +64,27 @@ def causal_gradients(q: tv.spec("h n 64"), k: tv.spec("h m 64"), v: tv.spec("h m
     return ds.mT @ q, p.mT @ do
 
 
+def all_causal_gradients(q: tv.spec("h n 64"), k: tv.spec("h m 64"), v: tv.spec("h m 64"), do: tv.spec("h n 64"), lse: tv.spec("h n"), d: tv.spec("h n")):  # fmt: skip
+    xp = q.__array_namespace__()
+    p = xp.where(below(q, k), xp.exp(q @ k.mT / 8.0 - lse[:, :, None]), 0.0)
+    ds = p * (do @ v.mT - d[:, :, None])
+    return ds @ k, ds.mT @ q, p.mT @ do
+
+
+def all_gradients_of_a_matrix(q: tv.spec("n 64"), k: tv.spec("m 64"), v: tv.spec("m 32"), do: tv.spec("n 32"), lse: tv.spec("n"), d: tv.spec("n")):  # fmt: skip
+    """No axis in front: parts of the keys run in parallel."""
+    p = q.__array_namespace__().exp(q @ k.T / 8.0 - lse[:, None])
+    ds = p * (do @ v.T - d[:, None])
+    return ds @ k, ds.T @ q, p.T @ do
+
+
+def gradients_of_many_heads(q: tv.spec("128 n 64"), k: tv.spec("128 m 64"), v: tv.spec("128 m 64"), do: tv.spec("128 n 64"), lse: tv.spec("128 n"), d: tv.spec("128 n")):  # fmt: skip
+    return gradients(q, k, v, do, lse, d)
+
+
+ACROSS = (gradients, all_causal_gradients, all_gradients_of_a_matrix)
+
+
 def statistics(x: tv.spec("n m>=1")):
     return x.mean(axis=-1), x.var(axis=-1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tang_verified.passes.schedule.plan import Choice, plan
 from tang_verified.passes.schedule.target import Target
 from tang_verified.proofs.certificate import read
 from tang_verified.semantics.kernel import Assign, For, Kernel, Stmt
-from tang_verified.semantics.terms import Op, Term, children
+from tang_verified.semantics.terms import Const, Op, Term, children
 from tang_verified.tracing.tracer import trace
 from tests.schedule import several
 
@@ -66,15 +67,45 @@ def test_a_kernel_each(fn: Callable[..., Any]) -> None:
 
 
 def test_all_of_attention_s_gradients() -> None:
-    """dk and dv fold over the queries, dq over the keys."""
-    made = kernels(several.gradients, Target())
-    assert [len(kernel.outputs) for kernel in made] == [1, 2]
+    """dk and dv fold over the queries; dq, over the keys, runs across their pass, but not on a GPU or on many cores."""
+    (made,) = kernels(several.gradients, Target())
+    assert len(made.outputs) == 3 and exponentials(made) == 1
+    for target in (GPU, Target(cores=64)):
+        assert [len(kernel.outputs) for kernel in kernels(several.gradients, target)] == [1, 2]
+    assert [len(kernel.outputs) for kernel in kernels(several.gradients_of_many_heads, Target(cores=64))] == [3]
 
 
 def test_what_elements_share_is_computed_once_a_tile() -> None:
     (joint,) = kernels(several.gradients_of_keys, Target())
     assert exponentials(joint) == 1
     assert [exponentials(kernel) for kernel in kernels(several.gradients_of_keys, Target(), apart=1)] == [1, 1]
+
+
+@pytest.mark.parametrize("fn", several.ACROSS, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (63, 64), (130, 65), (1, 300), (300, 1), (1030, 129), (129, 1030), (0, 5), (5, 0)])
+def test_across_a_pass(fn: Callable[..., Any], n: int, m: int) -> None:
+    kernel = compiled(fn)
+    assert len(kernel.certified.kernels) == 1 and not [note for note in kernel.notes if note.startswith("schedule")]
+    rng, inputs = np.random.default_rng(n + m), []
+    for tensor in kernel.program.inputs:
+        sizes = {"n": n, "m": m, "h": 2}
+        shape = [e.value if isinstance(e, Const) else sizes[e.name] for e in tensor.shape]
+        inputs.append(rng.standard_normal(shape).astype("float32") / 2)
+    for got, want in zip(kernel(*inputs), fn(*(x.astype("float64") for x in inputs)), strict=True):
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * max(1.0, float(np.abs(want).max(initial=0))))
+
+
+@cache
+def compiled(fn: Callable[..., Any]) -> tv.CompiledKernel:
+    return tv.compile(fn)
+
+
+def test_what_runs_across_keeps_its_bound_and_its_audit(tmp_path: Any) -> None:
+    kernel = compiled(several.all_causal_gradients)
+    *_, path = kernel.save(tmp_path)
+    assert tv.audit(path).exit_code == 0
+    assert "no bound" not in kernel.explain()
 
 
 @pytest.mark.parametrize("options", [{"apart": 1}, {"style": "plain"}], ids=str)
