@@ -7,6 +7,7 @@ from fractions import Fraction
 from tang_verified.semantics.terms import FALSE, TRUE, Const, Op, Term, Var, children, once, rebuild, sort_of
 
 Linear = tuple[tuple[tuple[Term, int], ...], int]  # Σ coefficient·atom + constant
+NEAR = 2**20  # a negative constant below // or % may become one of this size
 
 
 def integer(value: int) -> Const:
@@ -121,11 +122,12 @@ def _divide(name: str, a: Term, b: Term) -> Term:
         return from_linear(whole, k // d) if name == "floordiv" else Const(k % d)
     if d == 1:
         return from_linear(parts, k) if name == "floordiv" else Const(0)
-    remainder = from_linear(rest, k % d)
+    left = k % d if k >= 0 or k % d <= NEAR else -(-k % d)  # not 2147483646 for -1: it would have to fit into an index, too
+    remainder = from_linear(rest, left)
     if name == "mod":
         return Op("mod", (remainder, b))
     inner = Op("floordiv", (remainder, b))
-    out, extra = dict(whole), k // d
+    out, extra = dict(whole), (k - left) // d
     out[inner] = out.get(inner, 0) + 1
     return from_linear(out, extra)
 

@@ -28,13 +28,35 @@ def audit(path: str | Path, solver: Solver = "z3") -> Report:
     if not isinstance(path, (str, PathLike)):
         why = f"a path is expected, not a {type(path).__name__}"
         return Report(str(path), solver, (Finding(str(path), "certificate", "", "read", "bad call", why),))
-    reports = [audit_file(file, solver) for file in certificates([path])]
+    reports = audited([path], solver)
     if len(reports) == 1:
         return reports[0]
     found = tuple(finding for report in reports for finding in report.findings)
     if not reports:
         found = (Finding(str(path), "certificate", "", "read", "bad call", f"no file or folder with *{SUFFIX} files"),)
     return Report(str(path), solver, found, sum(report.proved for report in reports))
+
+
+def audited(paths: Sequence[str | Path], solver: Solver = "z3") -> list[Report]:
+    """A report for each certificate, then one for each folder in which a text lies that none of its certificates names."""
+    reports = [audit_file(file, solver) for file in certificates(paths)]
+    for folder in dict.fromkeys(path for path in map(Path, paths) if path.is_dir()):
+        here = [report for report in reports if Path(report.file).parent == folder]
+        named = {name for report in here if report.data is not None for name in report.data.sources}
+        named |= {finding.obligation for report in here for finding in report.findings if finding.step == "source"}
+        lost = [there.name for there in sorted(folder.iterdir()) if is_text(there) and there.name not in named]
+        if here and lost:
+            found = [
+                Finding(str(folder), "source", "", name, "mismatch", f"no certificate in the folder says anything about {name}")
+                for name in lost
+            ]
+            reports.append(Report(str(folder), solver, tuple(found)))
+    return reports
+
+
+def is_text(file: Path) -> bool:
+    """Whether the file's name ends as a kernel's text does, in whatever letters."""
+    return file.suffix.lower().removeprefix(".") in DIALECTS.values() and file.is_file()
 
 
 def certificates(paths: Sequence[str | Path]) -> list[Path]:
@@ -57,13 +79,13 @@ def audit_file(file: Path, solver: Solver = "z3") -> Report:
 
 
 def _with_arithmetic(report: Report) -> Report:
-    """What a certificate says of rounding must be the table of a language that its texts are in. The proofs do not use it."""
+    """What a certificate says of rounding must be the table of the language that its texts are in. The proofs do not use it."""
     if report.data is None or not report.data.arithmetic:
         return report
     suffixes = {name.rpartition(".")[2] for name in report.data.sources} or set(DIALECTS.values())
     tables = [get(backend).arithmetic() for backend, suffix in DIALECTS.items() if suffix in suffixes]
     named = [table for table in tables if table.lines() == report.data.arithmetic]
-    if tables and not named:
+    if tables and (not named or (report.data.sources and len(named) < len(tables))):  # one language's table is no other's
         message = "what is said of rounding is not the table of the texts' language"
         found = Finding(report.file, "certificate", "", "arithmetic", "mismatch", message)
     elif named and report.data.rounding is not None and report.data.rounding not in [table.numbers() for table in named]:

@@ -128,7 +128,8 @@ def compile_(target: str, backend: str, out: Path, specs: tuple[str, ...], name:
 def audit(context: click.Context, paths: tuple[Path, ...], solver: Any, form: str, trusted_base: bool) -> None:
     """Prove again everything that certificates claim, from the files alone.
 
-    A folder stands for every *.cert.json in it. The printed sources are looked for beside each certificate.
+    A folder stands for every *.cert.json in it; a printed source in it that none of them names is a finding. The sources are
+    looked for beside each certificate.
 
     \b
     tang-verified audit attn.cert.json
@@ -143,13 +144,13 @@ def audit(context: click.Context, paths: tuple[Path, ...], solver: Any, form: st
             return
     elif not paths:
         raise click.UsageError("name a certificate, or a folder of them")
-    from tang_verified.auditing import audit_file, certificates
+    from tang_verified.auditing import audited, certificates
     from tang_verified.report import exit_code, render
 
     files = certificates(paths)
     if not files:
         raise click.UsageError(f"no *.cert.json in {', '.join(map(str, paths))}")
-    reports = [audit_file(file, solver) for file in files]
+    reports = audited(paths, solver)
     say(render(reports, form), colour=form == "text")
     context.exit(exit_code(reports))
 

@@ -9,7 +9,7 @@ from tang_verified.backends.arithmetic import Arithmetic, Error
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
-from tang_verified.backends.special import MADE, SHADER
+from tang_verified.backends.special import SHADER, SHADING
 from tang_verified.semantics.kernel import Kernel
 
 FUNCTIONS = """exp log sqrt sin cos tan tanh sinh cosh asin acos atan floor ceil pow"""
@@ -59,7 +59,7 @@ class GlslDialect(ScalarDialect):
         return f"{to}({text})"
 
     def made(self, name: str, kind: Type) -> str | None:
-        return MADE[name](self, kind) if name in MADE else super().made(name, kind)
+        return SHADING[name](self, kind) if name in SHADING else super().made(name, kind)
 
     # Unsigned, for the remainder's sake: naga, through which the module goes, makes one of signed integers by a division
     # of floats, which NVIDIA's driver rounds below a whole number.

@@ -11,7 +11,7 @@ from tang_verified.backends.arithmetic import Arithmetic, Error
 from tang_verified.backends.scalar import ScalarDialect
 from tang_verified.backends.scopes import Type
 from tang_verified.backends.simt import Entry
-from tang_verified.backends.special import MADE, SHADER
+from tang_verified.backends.special import SHADER, SHADING
 from tang_verified.semantics.kernel import Kernel
 from tang_verified.semantics.program import DType
 
@@ -88,7 +88,7 @@ class WgslDialect(ScalarDialect):
             least = "0xff800000u" if name == "max" else "0x7f800000u"
             first = f"bitcast<u32>(b) == {least} || (bitcast<u32>(a) != {least} && a {'>' if name == 'max' else '<'} b)"
             return self.choose(f"tv_is_nan(a) || (!tv_is_nan(b) && ({first}))", "a", "b")
-        return MADE[name](self, kind) if name in MADE else super().made(name, kind)
+        return SHADING[name](self, kind) if name in SHADING else super().made(name, kind)
 
     def function(self, name: str, parameters: str, kind: Type, value: str) -> str:
         t = self.type(kind)

@@ -60,7 +60,7 @@ def read_back(kernel: Kernel, text: str, dialect: str = "c") -> Difference | Non
             language = LANGUAGES[dialect]
             module = simt_text.read(text, language)
             body = [s for entry in module.entries for s in (*map(_given, (*entry.sizes, *entry.arrays)), *entry.body)]
-            machine = SimtMachine(Nodes(), language=language, helpers=module.helpers)
+            machine = SimtMachine(Nodes(), bits=language.bits, language=language, helpers=module.helpers)
             Threads(kernel, machine, ELEMENTS, language=language).module(module)
             return None
         found = c_text.read(text)

@@ -71,6 +71,7 @@ class CMachine(Machine):
             self.count_args(e, 1)
             bound, lane = self.integer(e.args[0], here), self.lane(kind.width)
             a, b = (bound, lane) if operation == "from" else (lane, bound)
+            self.bounded(line, "compare", a, b, here)
             return Value(compare_integers(n, {"below": "lt", "from": "le", "equal": "eq"}[operation], a, b), kind)
         if operation == "any":
             (v,) = self.values_of(e, 1, here)
@@ -92,9 +93,11 @@ class CMachine(Machine):
         if kind.kind != "i64":
             return Value(self.operation(e.line, operation, kind, *nodes), kind)
         if operation in ("floordiv", "mod"):
+            self.bounded(e.line, "divide", nodes[0], nodes[1], here)
             return Value(self.nodes.divide(operation, *nodes), kind)
         if operation not in ("max", "min", "abs"):
             raise Unreadable(e.line, f"{operation} of integers")
+        self.bounded(e.line, "compare", nodes[0], nodes[-1] if operation != "abs" else self.nodes.number(0), here)
         return Value(self.nodes.atom(operation, *nodes), kind)
 
     def half(self, e: Call, here: Here) -> Value:

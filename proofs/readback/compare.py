@@ -63,6 +63,7 @@ class Compare:
     _plain: dict[tuple[Node, Facts], Node] = field(default_factory=dict)
     _case: dict[tuple[Facts, Node, bool], Facts | None] = field(default_factory=dict)
     _settled: dict[Facts, Facts | None] = field(default_factory=dict)
+    _told: set[frozenset[tuple[Node, Node]]] = field(default_factory=set)
     _reads: dict[Node, set[tuple[Part, ...]]] = field(default_factory=dict)  # arrays and versions that a value reads
 
     @property
@@ -259,7 +260,17 @@ class Compare:
                 break
             else:
                 raise self.differ(t, w, f"nothing in {show(t)} is the kernel's {show(fold)}")
-        return self.rebuild(k, lambda node: found.get(node)) if found else k
+        if found:
+            self.told(found)
+        return self.rebuild(k, found.get) if found else k
+
+    def told(self, found: dict[Node, Node]) -> None:
+        """What the kernel compares and divides, with the text's values in place of its folds."""
+        key = frozenset(found.items())
+        if key not in self._told:
+            self._told.add(key)
+            pairs = [pair for pair in self.kernel.own if any(inside(side, "fold") for side in pair[1:])]
+            self.kernel.own |= {(what, self.rebuild(a, found.get), self.rebuild(b, found.get)) for what, a, b in pairs}
 
     # Values where something is known
 

@@ -323,10 +323,11 @@ class FoldCompare(Compare):
         return low, starts
 
     def unused(self, t: Node, counter: Node, fold: Fold, env: Env, axes: list[Axis], group: list[int], w: Where) -> None:
-        """Fields that the loop accumulates beside, though nothing uses them: for what they load."""
+        """Fields that the loop accumulates beside, though nothing uses them: for loads, and integers compared."""
         beside, count = self.machine.together.get(counter, []), len(fold.body)
         place = next((k for k, node in enumerate(beside) if self.alone(node) is t), None)
-        if place is None or len(group) == count or not self.machine.loads or w.quiet or counter in self.visited:
+        asked = self.machine.loads or self.machine.unbounded
+        if place is None or len(group) == count or not asked or w.quiet or counter in self.visited:
             return
         self.visited.add(counter)
         start = place - place % count

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from tang_verified.proofs.readback.nodes import Node, Nodes
-from tang_verified.proofs.readback.text_values import compare_integers, read_of
+from tang_verified.proofs.readback.text_values import Operands, compare_integers, read_of
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import (
     Const,
@@ -57,6 +57,7 @@ class KernelValues:
     real: str = "f32"
     kinds: dict[str, str] = field(default_factory=dict)  # fold axes that do not run in sequence
     opened: list[Opened] = field(default_factory=list)
+    own: set[Operands] = field(default_factory=set)  # integers that the kernel compares and divides
     _folds: dict[tuple[Fold, tuple[tuple[str, Node], ...]], int] = field(default_factory=dict)
     _sorts: dict[Term, Sort] = field(default_factory=dict)
     _known: dict[tuple[int, Term], Node] = field(default_factory=dict)
@@ -114,6 +115,9 @@ class KernelValues:
 
     def operation(self, name: str, args: list[Node], sort: Sort, of: Sort) -> Node:
         n = self.nodes
+        if name in ("lt", "le", "eq", "ne", "max", "min", "abs") and of == "int":
+            a, b = (*args, n.number(0))[:2]
+            self.own |= {("compare", a, b), ("compare", b, a)}
         if name in ("lt", "le", "eq", "ne") and of == "int":
             return compare_integers(n, name, *args)
         if name == "not":
@@ -132,6 +136,7 @@ class KernelValues:
             case "neg":
                 return n.sub(n.number(0), args[0])
             case "floordiv" | "mod":
+                self.own.add(("divide", args[0], args[1]))
                 return n.divide(name, *args)
             case "int":
                 return n.atom("truth", *args)

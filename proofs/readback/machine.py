@@ -132,7 +132,9 @@ class Machine(TextValues):
 
     def enter(self, s: Loop, here: Here) -> tuple[Node, Node, Node, Here]:
         """The loop's variable (an atom), its bounds, and the place inside."""
+        self.lasting(s)
         low, high = self.integer(s.low, here), self.integer(s.high, here)
+        self.bounded(s.line, "compare", low, high, here)
         if self.over_lanes(s):
             width = self.nodes.constant(high)
             if self.nodes.constant(low) != 0 or width is None:
@@ -146,6 +148,13 @@ class Machine(TextValues):
             loops, facts = here.loops | {atom}, here.facts.within(atom, low, high)
         self.names[s.variable] = Variable(INT, True, here.level, self.count, value)
         return atom, low, high, replace(here, facts=facts, loops=loops)
+
+    def lasting(self, s: Loop) -> None:
+        """Refuse a bound that the body could change: it is asked for before every iteration, and read here once."""
+        for e in (*all_of(s.low), *all_of(s.high)):
+            found = self.names.get(e.text) if isinstance(e, Name) else None
+            if isinstance(e, Name) and not (isinstance(found, Variable) and found.const):
+                raise Unreadable(e.line, f"a loop's bound made of {e.text}, which is no constant")
 
     def loop(self, s: Loop, here: Here) -> None:
         if s.parallel:
@@ -221,21 +230,22 @@ def assigned(body: Sequence[Statement]) -> Iterator[str]:
                 yield from assigned(s.body)
 
 
+def all_of(e: Expression) -> Iterator[Expression]:
+    """The expression and all that it is made of."""
+    yield e
+    for name in e.__dataclass_fields__:
+        inner = getattr(e, name)
+        for part in inner if isinstance(inner, tuple) else (inner,):
+            if hasattr(part, "__dataclass_fields__"):
+                yield from all_of(part)
+
+
 def expressions(body: Sequence[Statement]) -> Iterator[Expression]:
     """Every expression in the statements, parts included."""
-
-    def parts(e: Expression) -> Iterator[Expression]:
-        yield e
-        for name in e.__dataclass_fields__:
-            inner = getattr(e, name)
-            for part in inner if isinstance(inner, tuple) else (inner,):
-                if hasattr(part, "__dataclass_fields__"):
-                    yield from parts(part)
-
     for s in body:
         for name in s.__dataclass_fields__:
             inner = getattr(s, name)
             if isinstance(inner, tuple) and inner and isinstance(inner[0], (Declare, Set, If, Loop)):
                 yield from expressions(inner)
             elif hasattr(inner, "__dataclass_fields__"):
-                yield from parts(inner)
+                yield from all_of(inner)

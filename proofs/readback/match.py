@@ -12,10 +12,10 @@ that a value that is computed too early or too late differs. Every load must be 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tang_verified.proofs.readback.compare import Mismatch, show
+from tang_verified.proofs.readback.compare import Mismatch, inside, show
 from tang_verified.proofs.readback.facts import Facts
 from tang_verified.proofs.readback.folds import FoldCompare
 from tang_verified.proofs.readback.kernel_values import Env, KernelValues, Place
@@ -36,11 +36,12 @@ from tang_verified.proofs.readback.syntax import (
     Statement,
     Text,
 )  # fmt: skip
-from tang_verified.proofs.readback.text_values import Here, Memory, Register, Variable
+from tang_verified.proofs.readback.text_values import Here, Memory, Operands, Register, Variable
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, For, Kernel, Stmt
 from tang_verified.semantics.program import BYTES, DType
 
 PRIVATE_BYTES = 1 << 17
+BRANCHES = 20_000
 REGISTERS: dict[DType, str] = {"float64": "f64", "int32": "i64", "int64": "i64", "bool": "bool"}
 
 
@@ -106,6 +107,49 @@ class Matcher:
         cursor = Cursor(text.body, text.line)
         self.block(self.kernel.body, cursor, env, here)
         cursor.finish()
+        self.bounded()
+
+    def bounded(self) -> None:
+        """What is compared and divided fits into an index, or is the kernel's own: an index whose width is proved, or data."""
+        own = self.values.own
+        for pair, (line, facts) in self.machine.unbounded.items():
+            if pair not in own:
+                own = own if own is not self.values.own else self.known_branches()
+                if not self.fitting(pair, own, facts):
+                    what, a, b = pair
+                    why = f"{show(a)} and {show(b)} are {what}d, which may not fit into {self.machine.bits} bits, or be 0"
+                    raise Mismatch(line, why)
+
+    def known_branches(self) -> set[Operands]:
+        """The kernel's operands, and what they are where it is known which branch is taken."""
+        own, waiting = set(self.values.own), list(self.values.own)
+        while waiting and len(own) < BRANCHES:
+            more = [pair for pair in self.branches(waiting.pop()) if pair not in own]
+            own.update(more)
+            waiting += more
+        return own
+
+    def fitting(self, pair: Operands, own: set[Operands], facts: Facts, depth: int = 6) -> bool:
+        """The operands are the kernel's, or fit; or in each of two cases they do (where a lane is masked, it holds 0)."""
+        if pair in own or self.machine.within(*pair, facts):
+            return True
+        found = self.branches(pair) if depth else []
+        return bool(found) and all(self.fitting(case, own, facts, depth - 1) for case in found)
+
+    def branches(self, pair: Operands) -> list[Operands]:
+        """With a condition that values in them are selected by true, and with it false."""
+        what, a, b = pair
+        select = next((node for side in (a, b) for node in inside(side, "select")), None)
+        if select is None:
+            return []
+        condition = children(select)[0]
+
+        def branch(truth: bool) -> Callable[[Node], Node | None]:
+            place = 1 if truth else 2
+            return lambda node: children(node)[place] if node.tag == "select" and children(node)[0] is condition else None
+
+        ends = [branch(True), branch(False)]
+        return [(what, self.compare.rebuild(a, end), self.compare.rebuild(b, end)) for end in ends]
 
     # Statements
 

@@ -12,7 +12,7 @@ import re
 from tang_verified.proofs.readback import warpgroup
 from tang_verified.proofs.readback.simt_language import Language
 
-BINARY = ("max", "min", "floordiv", "mod", "sub0", "div0")
+BINARY = ("max", "min", "floordiv", "mod", "sub0", "div0", "pow")
 UNARY = ("abs", "erf", "log1p", "expm1")
 REST = "a - a / b * b"
 NEAR = ("-0.000854832701f", "0.00522397762f", "-0.0268661706f", "0.112837917f", "-0.376126389f", "1.12837917f")
@@ -127,7 +127,16 @@ def _body(language: Language, operation: str, kind: str) -> str | None:
             far = f"1.0f - {t} * exp(-a * a + {poly})"
             return _chosen(language, "abs(a) < 0.5f", f"a * {near}", _chosen(language, "a < 0.0f", f"-({far})", far))
         case "log1p" if kind == "f32" and language.short:
-            return _chosen(language, "1.0f + a == 1.0f", "a", "log(1.0f + a) * a / ((1.0f + a) - 1.0f)")
+            far = _chosen(language, "a > 33554432.0f", "log(a)", "log(1.0f + a) * (a / ((1.0f + a) - 1.0f))")
+            return _chosen(language, "1.0f + a == 1.0f", "a", far)
+        case "pow" if kind == "f32" and "pow" not in language.functions:
+            nan = "tv_from_bits(0x7fc00000u)" if language.name == "wgsl" else "uintBitsToFloat(0x7fc00000u)"
+            size = _chosen(language, "abs(a) == 1.0f", "1.0f", "pow(abs(a), b)")
+            whole = _chosen(language, "floor(b) == b || a < -3.4028234e38f", size, nan)
+            below = _chosen(language, "b - 2.0f * floor(0.5f * b) == 1.0f", f"-{size}", whole)
+            zero = _chosen(language, "b > 0.0f", "0.0f", _chosen(language, "b < 0.0f", "1.0f / abs(a)", "b"))
+            other = _chosen(language, "a == 0.0f", zero, _chosen(language, "a < 0.0f", below, size))
+            return _chosen(language, "b == 0.0f", "1.0f", other)
         case "expm1" if kind == "f32" and language.short:
             low = _chosen(language, "exp(a) - 1.0f == -1.0f", "-1.0f", "(exp(a) - 1.0f) * a / log(exp(a))")
             return _chosen(language, "exp(a) == 1.0f", "a", _chosen(language, "a > 80.0f", "exp(a)", low))

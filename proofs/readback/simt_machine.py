@@ -151,10 +151,12 @@ class SimtMachine(Machine):
         if want != INT:
             return Value(self.operation(e.line, operation, want, *nodes), want)
         if operation in ("floordiv", "mod"):
+            self.bounded(e.line, "divide", nodes[0], nodes[1], here)
             return Value(self.nodes.divide(operation, *nodes), INT)
         narrow = all(v.narrow for v in args)  # of two int, max is one as well
         if operation not in ("max", "min", "abs"):
             raise Unreadable(e.line, f"{operation} of integers")
+        self.bounded(e.line, "compare", nodes[0], nodes[-1] if operation != "abs" else self.nodes.number(0), here)
         ends = [self.nodes.constant(node) for node in nodes]
         if operation != "abs" and None not in ends:
             end = (max if operation == "max" else min)(end for end in ends if end is not None)

@@ -119,6 +119,7 @@ class Threads(Stores):
         cursor = Cursor(entry.body, entry.line)
         self.grid(entry, body, cursor, env, here)
         cursor.finish()
+        self.bounded()
         for array in (*self.in_rows, *self.pending):
             raise Mismatch(array.line, f"array {array.name} is no buffer of the kernel")
 
@@ -223,6 +224,12 @@ class Threads(Stores):
         s = self.pure(cursor, here)
         if not isinstance(s, Sync) or (s.what, s.keep) != (what, keep):
             raise Mismatch(s.line, f"the kernel has a {what}{f' for all but {keep}' if what == 'wait' else ''} here")
+        written = {m.key for m in self.machine.names.values() if isinstance(m, Memory) and not m.const}
+        for node, loads in self.machine.loads.items():
+            if node.args[0] in written:
+                raise Mismatch(loads[0].line, f"{show(node)} is loaded in front of a {what}")
+        for key in written:  # the others' stores arrive: what was loaded before is another value
+            self.changed(key)
 
     def assign(self, statement: Assign, cursor: Cursor, env: Env, here: Here) -> None:
         """One thread's part of a statement, in a block of its own."""

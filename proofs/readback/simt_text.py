@@ -223,5 +223,5 @@ RESERVED = frozenset(
     group groups barrier select bitcast let var fn array INFINITY NAN vload_half vstore_half thread block i32 u32 f32 f16
     blockIdx threadIdx gridDim blockDim make_float2 make_float4 make_uint2 make_uint4 make_int2 make_int4 workgroupBarrier
     get_group_id get_local_id get_num_groups get_global_id threadgroup_barrier mem_flags simd_shuffle_xor uintBitsToFloat
-    tv_shared discard loop CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE float16_t""".split()
+    tv_shared discard loop CLK_LOCAL_MEM_FENCE CLK_GLOBAL_MEM_FENCE float16_t pow""".split()
 )

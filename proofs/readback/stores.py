@@ -263,8 +263,7 @@ class Stores(Matcher):
                 return self.into(line, memory, offset, self.as_truth(machine.value(value, here), kind), kind, None)
             case Set(line, Vector(_, kind, _, address), value):
                 memory, offset = machine.address(address, here)
-                if ELEMENTS[memory.element].kind != kind.kind:
-                    raise Mismatch(line, f"{memory.element} stored as {kind.kind}")
+                machine.as_it_lies(line, memory, kind)
                 place = machine.nodes.add(offset, machine.lane(kind.width))
                 return self.into(line, memory, place, machine.value(value, here), kind, None)
             case Do(line, call):

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tang_verified.proofs.readback.facts import Facts
 from tang_verified.proofs.readback.nodes import Node, Nodes, children
+from tang_verified.proofs.readback.spans import fits, span
 from tang_verified.proofs.readback.syntax import (
     Binary,
     Call,
@@ -37,9 +38,13 @@ ELEMENTS = {  # element type in memory -> type of its value
     "float": Kind("f32"), "double": Kind("f64"), "int32_t": Kind("i64"), "int64_t": Kind("i64"), "uint8_t": Kind("bool"),
     "uint16_t": Kind("half"),
 }  # fmt: skip
+WHOLE = {"f32": "float", "f64": "double", "i64": "int64_t"}  # a vector's lanes -> elements that have the same bits
 RAW = {"uint8_t": Kind("u8"), "uint16_t": Kind("half")}  # elements that are no values before they are converted
 INT = Kind("i64")
 BOOL = Kind("bool")
+
+
+Operands: TypeAlias = tuple[str, Node, Node]  # of "compare", or "divide"
 
 
 class Value(NamedTuple):
@@ -111,6 +116,8 @@ class TextValues:
     block: int = -1
     together: dict[Node, list[Node]] = field(default_factory=dict)  # by loop: what it accumulates
     lines: dict[Node, int] = field(default_factory=dict)  # where a value was computed last
+    bits: int = 64  # of an index
+    unbounded: dict[Operands, tuple[int, Facts]] = field(default_factory=dict)  # integers that may not fit; where
 
     # Expressions
 
@@ -129,7 +136,9 @@ class TextValues:
             case Index():
                 return self.index(e, here)
             case Vector():
-                return self.load(e.line, self.address(e.address, here), Kind(e.kind.kind, e.kind.width), here)
+                place = self.address(e.address, here)
+                self.as_it_lies(e.line, place[0], e.kind)
+                return self.load(e.line, place, Kind(e.kind.kind, e.kind.width), here)
             case Unary(line, sign, of):
                 return self.sign(line, sign, self.value(of, here))
             case Binary():
@@ -139,6 +148,8 @@ class TextValues:
                 a, b = self.adapted(yes, a, b.kind), self.adapted(no, b, a.kind)
                 self.same(line, a, b)
                 return Value(self.nodes.make("select", c, a.node, b.node), a.kind, narrow=a.narrow and b.narrow)
+            case Cast(line, kind, _) if kind.width > 1:
+                raise Unreadable(line, "a vector's bits taken for another type's")
             case Cast(line, kind, of):
                 return self.convert(line, self.value(of, here), kind)
             case Lanes(line, kind, values):
@@ -270,6 +281,8 @@ class TextValues:
             return Value(self.in_int(line, result) if narrow else result, kind, narrow=narrow)
         left, right = (b.node, a.node) if sign[0] == ">" else (a.node, b.node)
         name = COMPARISONS[sign.replace(">", "<")]
+        if kind.kind == "i64":
+            self.bounded(line, "compare", left, right, here)
         mask = Kind("bool", kind.width, 64 if kind.kind[1:] == "64" else 32)
         return Value(self.comparison(line, name, kind, left, right), mask)
 
@@ -286,6 +299,16 @@ class TextValues:
         if number is None or not -(2**31) <= number < 2**31:
             raise Unreadable(line, "computed in 32 bits, which need not hold it: convert an operand first")
         return node
+
+    def bounded(self, line: int, what: str, a: Node, b: Node, here: Here) -> None:
+        """A comparison or a division of integers that fit; else it must be the kernel's own: asked for later."""
+        if not self.within(what, a, b, here.facts):
+            self.unbounded.setdefault((what, a, b), (line, here.facts))
+
+    def within(self, what: str, a: Node, b: Node, facts: Facts) -> bool:
+        ends = span(b, facts, self.bits) if what == "divide" else (1, 1)
+        nonzero = ends is not None and not ends[0] <= 0 <= ends[1]
+        return nonzero and all(fits(node, facts, self.bits) for node in (a, b))
 
     def comparison(self, line: int, name: str, kind: Kind, a: Node, b: Node) -> Node:
         if kind.kind != "i64":
@@ -367,6 +390,11 @@ class TextValues:
 
     def swizzled(self, e: Index, memory: Memory, offset: Node, here: Here) -> tuple[Memory, Node]:
         raise Unreadable(e.line, "an element of a swizzled array")
+
+    def as_it_lies(self, line: int, memory: Memory, kind: Kind) -> None:
+        """A pointer to a vector converts nothing: the elements must be of the vector's own type."""
+        if memory.element != WHOLE.get(kind.kind):
+            raise Unreadable(line, f"{memory.element} in memory taken for {kind.kind}x{kind.width}")
 
     def load(
         self, line: int, place: tuple[Memory, Node], kind: Kind, here: Here, stride: Node | None = None,

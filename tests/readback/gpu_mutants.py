@@ -177,4 +177,44 @@ AROUND = [
     Mutant("metal: another entry point", "softmax.metal", "kernel void t4_div_1", "kernel void other"),
     Mutant("metal: no namespace", "softmax.metal", "using namespace metal;\n", ""),
 ]  # fmt: skip
-MUTANTS = [*VALUES, *THREADS, *TOGETHER, *ROWS, *REGISTERS, *AROUND]
+
+def early(suffix: str, barrier: str, variable: str, loop: str, load: str) -> Mutant:
+    """The last fold of the softmax, in front of the barrier that it needs."""
+    fold = f"{variable}\n        {loop}\n          {load}\n          s_11 = s_11 + t83;\n        }}\n"
+    old = f"      {barrier}\n      if (thread_1 < 1) {{\n        {fold}"
+    new = f"        {fold}      {barrier}\n      if (thread_1 < 1) {{\n"
+    return Mutant(f"{suffix}: a fold in front of its barrier", f"softmax.{suffix}", old, new, gone=True)  # the load is named
+
+
+C_LOOP = "for (INT k_5 = 0; k_5 < 16; ++k_5) {"
+EARLY = [
+    early("cl", "barrier(CLK_LOCAL_MEM_FENCE);", "float s_11 = 0.0f;", C_LOOP.replace("INT", "long"), "const float t83 = part4[k_5];"),
+    Mutant("metal: a load in front of its barrier", "softmax.metal",
+           "    threadgroup_barrier(mem_flags::mem_threadgroup);\n", "    const float early = all_1[0];\n    threadgroup_barrier(mem_flags::mem_threadgroup);\n"),
+    early("comp", "barrier();", "float s_11 = 0.0f;", C_LOOP.replace("INT", "int"), "const float t83 = part4[k_5];"),
+    early("wgsl", "workgroupBarrier();", "var s_11: f32 = 0.0f;", "for (var k_5: i32 = 0; k_5 < 16; k_5++) {", "let t83: f32 = part4[k_5];"),
+    Mutant("cl: a load in front of its barrier", "softmax.cl",
+           "      barrier(CLK_LOCAL_MEM_FENCE);\n      if (thread_1 < 1) {\n        const float t37 = state[0];\n        const bool t38 = t37 == (-INFINITY);\n        const float t39 = next[0];\n",
+           "        const float t39 = next[0];\n      barrier(CLK_LOCAL_MEM_FENCE);\n      if (thread_1 < 1) {\n        const float t37 = state[0];\n        const bool t38 = t37 == (-INFINITY);\n"),
+    Mutant("cu: a load in front of a wait", "product.cu", "      cp_async_wait<0>();\n      __syncthreads();\n",
+           "      const float early = left_ring[0];\n      cp_async_wait<0>();\n      __syncthreads();\n"),
+]  # fmt: skip
+BOUNDS = [
+    Mutant("cl: a bound that its loop changes", "softmax.cl", "for (long k_4 = 0; k_4 < 16; ++k_4) {", "long h = 16; for (long k_4 = 0; k_4 < h; ++k_4) { h = 1;"),
+    Mutant("cu: a loop that never ends", "softmax.cu", "for (long long k = 0; k < t0; ++k) {", "long long h = t0; for (long long k = 0; k < h; ++k) { h = h + 1;"),
+    Mutant("metal: a bound that its loop changes", "softmax.metal", "for (long k = 0; k < t0; ++k) {", "long h = t0; for (long k = 0; k < h; ++k) { h = 0;"),
+    Mutant("glsl: a bound that its loop changes", "softmax.comp", "for (int k_4 = 0; k_4 < 16; ++k_4) {", "int h = 16; for (int k_4 = 0; k_4 < h; ++k_4) { h = 1;"),
+    Mutant("wgsl: a bound that its loop changes", "softmax.wgsl", "for (var k_4: i32 = 0; k_4 < 16; k_4++) {", "var h: i32 = 16; for (var k_4: i32 = 0; k_4 < h; k_4++) { h = 1;"),
+]  # fmt: skip
+WIDTHS = [
+    Mutant("wgsl: a guard that overflows", "softmax.wgsl", "if (512 * i1_b + i1_l < m)", "if (512 * i1_b + i1_l + 2147483647 < m + 2147483647)"),
+    Mutant("glsl: a guard that overflows", "softmax.comp", "if (512 * i1_b + i1_l < m)", "if ((512 * i1_b + i1_l) * 16777216 < m * 16777216)"),
+    Mutant("cl: a guard that overflows", "softmax.cl", "if (512 * i1_b + i1_l < m)", "if ((512 * i1_b + i1_l) * 4611686018427387904 < m * 4611686018427387904)"),
+    Mutant("cl: a loop whose bound overflows", "softmax.cl", "        s_6 = s_6 + t44;\n", "        s_6 = s_6 + t44;\n        for (long z = 0; z < (0 - 4294967296 * 4294967295) * m; ++z) { s_6 = 0.0f; }\n"),
+    Mutant("cu: a quotient that overflows", "softmax.cu", "tv_floordiv_long_long(m + 2047, 2048)", "tv_floordiv_long_long(tv_floordiv_long_long(m + 2047, 2048) * 4611686018427387904, 4611686018427387904)"),
+    Mutant("metal: a quotient by zero", "softmax.metal", "const long t3 = i0 * m;", "const long t3 = i0 * m; const long q = tv_floordiv_long(n, n - n);"),
+    Mutant("cl: a quotient by zero", "softmax.cl", "const long t3 = i0 * m;", "const long t3 = i0 * m; const long q = tv_floordiv_long(n, n - n);"),
+    Mutant("wgsl: a dividend that overflows", "remainder.wgsl", "+ n + (-256), 2147483647)", "+ n + 2147483391, 2147483647)"),
+    Mutant("glsl: a dividend that overflows", "remainder.comp", "+ n + (-256), 2147483647)", "+ n + 2147483391, 2147483647)"),
+]  # fmt: skip
+MUTANTS = [*WIDTHS, *VALUES, *THREADS, *TOGETHER, *ROWS, *REGISTERS, *AROUND, *EARLY, *BOUNDS]

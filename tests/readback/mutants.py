@@ -53,6 +53,7 @@ SHARED = f"""\
     for (int64_t i0 = 0; i0 < n; ++i0) {{
 {PRIVATE}"""
 OPERATORS = [
+    Mutant("a bound that its loop changes", "mean", "for (int64_t k_1 = 0; k_1 < t2; ++k_1) {", "int64_t h = t2; for (int64_t k_1 = 0; k_1 < h; ++k_1) { h = 1;"),
     Mutant("minus becomes plus", "softmax", "t51 - t53", "t51 + t53"),
     Mutant("operands exchanged", "softmax", "t51 - t53", "t53 - t51"),
     Mutant("plus becomes minus in a fold", "softmax", "s_4 = s_4 + t65", "s_4 = s_4 - t65"),
@@ -206,4 +207,16 @@ TRICKS = [
     Mutant("an attribute", "softmax", "\nint t4_div(", "\n__attribute__((weak)) int t4_div("),
     Mutant("the end cut off", "softmax", "  return failed;\n}\n", ""),
 ]  # fmt: skip
-MUTANTS = [*OPERATORS, *LITERALS, *INDICES, *BOUNDS, *STATEMENTS, *PARALLEL, *TYPES, *LANES, *HELPERS, *TRICKS]
+MEMORY = [
+    Mutant("halves taken for floats", "half", "load_float16_f32x16_if(x + 32 * i0_b + t1, t2)", "*(const f32x16_u *)(x + 32 * i0_b + t1)"),
+    Mutant("floats taken for doubles", "wider", "load_float32_f64x8(x + 16 * i0_b + t1)", "*(const f64x8_u *)(x + 16 * i0_b + t1)"),
+    Mutant("32 bits taken for 64", "doubled", "load_int32_i64x16(x + 32 * i0_b + t1)", "*(const i64x16_u *)(x + 32 * i0_b + t1)"),
+    Mutant("64 bits stored as 32", "doubled", "store_int32_i64x16(t0_add + 32 * i0_b + t1, t3);", "*(i64x16_u *)(t0_add + 32 * i0_b + t1) = t3;"),
+    Mutant("flags taken for masks", "half", "load_bool_m32x16(keep + 32 * i0_b + t1)", "*(const m32x16_u *)(keep + 32 * i0_b + t1)"),
+    Mutant("integers' bits taken for doubles", "real", "__builtin_convertvector(t2, f64x8)", "(f64x8)(t2)"),
+    Mutant("a quotient that overflows", "wider", "floordiv_i64(n + 511, 512)", "floordiv_i64(floordiv_i64(n + 511, 512) * 4611686018427387904, 4611686018427387904)"),
+    Mutant("a guard that overflows", "wider", "if (16 * i0_b + t1 + 15 < n)", "if ((16 * i0_b + t1 + 15) * 4611686018427387904 < n * 4611686018427387904)"),
+    Mutant("a mask that overflows", "wider", "below_m64x8((-16) * i0_b + t4 + n)", "below_m64x8(floordiv_i64(((-16) * i0_b + t4 + n) * 4611686018427387904, 4611686018427387904))"),
+    Mutant("a quotient by zero", "wider", "const int64_t t1 = 512 * i0_t;", "const int64_t t1 = 512 * i0_t; const int64_t q = floordiv_i64(n, n - n);"),
+]  # fmt: skip
+MUTANTS = [*MEMORY, *OPERATORS, *LITERALS, *INDICES, *BOUNDS, *STATEMENTS, *PARALLEL, *TYPES, *LANES, *HELPERS, *TRICKS]

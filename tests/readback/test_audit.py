@@ -12,7 +12,7 @@ import pytest
 from tang_verified.auditing import audit
 from tang_verified.compiler import compile
 from tang_verified.proofs.certificate import spell, text_digest
-from tests.proofs.samples import certificate, sources
+from tests.proofs.samples import certificate, softmax, sources
 
 from .texts import text
 
@@ -101,3 +101,29 @@ def test_a_text_alone_changed_is_named_twice(tmp_path: Path) -> None:
     path.write_text(path.read_text("utf-8").replace(" = expf(", " = logf("), "utf-8")
     rules = [finding.rule for finding in audit(tmp_path).findings]
     assert rules == ["", "read-back"]
+
+
+def test_a_text_of_another_language_than_the_table(tmp_path: Path) -> None:
+    """One kernel may have texts in CUDA and Metal; what their languages say of rounding differs."""
+    made = compile(softmax, x="n m", backend="cuda")
+    path = made.save(tmp_path)[-1]
+    assert audit(path).exit_code == 0
+    data = json.loads(path.read_text("utf-8"))
+    (name,) = data["body"]["sources"]
+    other = name.removesuffix(".cu") + ".metal"
+    metal = text("softmax.metal").replace("t4_div_1", next(re.finditer(r"(\w+)\(const float", made.source))[1])
+    data["body"]["sources"][other] = text_digest(metal)
+    (tmp_path / other).write_text(metal, "utf-8")
+    path.write_text(spell(data["body"], data["provers"]), "utf-8")
+    (finding,) = audit(path).findings
+    assert finding.obligation == "arithmetic" and audit(path).exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["softmax.wgsl", "other.c", "softmax.a-b.cl", "softmax.x.y.cl", "SOFTMAX.CL", "more.comp"])
+def test_texts_in_a_folder_that_no_certificate_names(tmp_path: Path, name: str) -> None:
+    made = compile(softmax, x="n m", backend="opencl", name="softmax")
+    made.save(tmp_path, beside=True)
+    assert audit(tmp_path).exit_code == 0
+    (tmp_path / name).write_text("int evil;\n", "utf-8")
+    report = audit(tmp_path)
+    assert report.exit_code == 1 and [finding.obligation for finding in report.findings] == [name]

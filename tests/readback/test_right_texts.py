@@ -36,6 +36,14 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "what the lanes of a masked tail have in common": (
         tv.grad(lambda x, w: (x.max(axis=-1) * w).sum()), {"x": "n d>=1", "w": "n"},
     ),
+    # integers under a mask are compared as they are where the mask is known to hold
+    "integers that are compared in a tail": (
+        lambda a, b: a.__array_namespace__().where(a + b // 3 < a % 7, a, b), {"a": tv.spec("n m", "int32"), "b": tv.spec("m", "int32")},
+    ),
+    # the kernel divides a fold, the text what its loop has found
+    "the remainder of a minimum": (
+        lambda p: (p * 3 + p).min(axis=1) % 3, {"p": tv.spec("n 4", "int32")},
+    ),
     "masks that hold on some lane": (lambda a, c: ~((a != 1) ^ c), {"a": "", "c": tv.spec("2 n m", "bool")}),
 }  # fmt: skip
 

@@ -22,9 +22,19 @@ PROGRAMS = {
     "embedding": (lambda table, ids: table.__array_namespace__().take(table, ids, axis=0), {"table": "v d", "ids": spec("n", "int32")}),
     "matmul": (lambda a, b: a @ b, {"a": "n k", "b": "k m"}),
     "mean": (lambda x: x.mean(axis=-1), {"x": spec("n m>=1", "float64")}),
+    "wider": (lambda x: x.__array_namespace__().astype(x, x.__array_namespace__().float64), {"x": "n"}),
+    "real": (lambda x: x.__array_namespace__().astype(x, x.__array_namespace__().float64), {"x": spec("n", "int64")}),
+    "doubled": (lambda x: x + x, {"x": spec("n", "int32")}),
     "lanewise": (lambda x: x.__array_namespace__().permute_dims(x, (1, 0)).reshape((x.shape[1] * 24,)), {"x": "24 n"}),
     "half": (lambda x, keep: x.__array_namespace__().where(keep, x * 0.1, x + 2.0), {"x": spec("n", "float16"), "keep": spec("n", "bool")}),
 }
+
+
+
+def remainder(x: Any) -> Any:
+    xp, n = x.__array_namespace__(), x.shape[0]
+    return xp.astype((n - xp.arange(n)) % 2147483647, xp.int32)
+
 
 FOR_GPUS = {
     "softmax": (softmax, {"x": "n m"}),
@@ -33,6 +43,7 @@ FOR_GPUS = {
     "row": (softmax, {"x": spec("n 8192", "float16")}),
     "half": PROGRAMS["half"],
     "embedding": PROGRAMS["embedding"],
+    "remainder": (remainder, {"x": "n"}),
 }
 OF_UNITS = {"wide": (lambda a, b: a @ b, {"a": spec("n 256", "float16"), "b": spec("256 128", "float16")})}  # of rows
 BACKEND = {suffix: name for name, suffix in backends.SUFFIX.items()}
