@@ -20,9 +20,8 @@ import numpy as np
 from tang_verified.backends.launch import Binding, Plan
 from tang_verified.errors import TangError
 from tang_verified.proofs.width import NARROW_SIZE
-from tang_verified.semantics.evaluate import evaluate_term
+from tang_verified.semantics.evaluate_term import integer_at
 from tang_verified.semantics.program import BYTES, DType
-from tang_verified.semantics.terms import Term
 
 
 class DeviceError(TangError, RuntimeError):
@@ -105,13 +104,13 @@ class Checked:
         for name, size in env.items():
             if not 0 <= size <= largest:
                 raise DeviceError(f"{plan.name}: {name} = {size}; indices of {plan.index_bits} bits are proved up to {largest}")
-        shapes = tuple(tuple(_value(extent, env) for extent in binding.shape) for binding in plan.bindings)
+        shapes = tuple(tuple(integer_at(extent, env) for extent in binding.shape) for binding in plan.bindings)
         for binding, shape in zip(plan.bindings, shapes, strict=True):
             if any(extent < 0 for extent in shape):
                 raise DeviceError(f"{plan.name}: {binding.name} has the shape {shape} at {env}")
             self._within(f"{binding.name}, elements for {plan.index_bits}-bit indices", prod(shape), most)
             self._within(f"{binding.name}, bytes of one array", prod(shape) * BYTES[binding.dtype], self.limits.binding_bytes)
-        return Call(sizes, shapes, tuple(self._grid(launch.entry, _value(launch.blocks, env)) for launch in plan.launches))
+        return Call(sizes, shapes, tuple(self._grid(launch.entry, integer_at(launch.blocks, env)) for launch in plan.launches))
 
     def _grid(self, entry: str, blocks: int) -> tuple[int, int] | None:
         if blocks <= 0:
@@ -135,10 +134,6 @@ class Checked:
                 raise TypeError(f"{name}: {binding.name} must be {binding.dtype} of shape {shape}, got {got}")
             if not isinstance(array, DeviceArray):
                 _check_host(name, binding, array)
-
-
-def _value(term: Term, env: dict[str, int]) -> int:
-    return int(evaluate_term(term, env, {}))
 
 
 def _check_host(name: str, binding: Binding, array: Any) -> None:

@@ -23,11 +23,23 @@ from tang_verified.backends.launch import Binding, Launch, Plan
 from tang_verified.backends.names import Names
 from tang_verified.backends.scopes import Context, Line, Scope, flatten
 from tang_verified.backends.storage import Memory, Registers, Variables, settled
-from tang_verified.proofs.readback.simt_match import assigns_of
 from tang_verified.proofs.readback.simt_text import RESERVED  # what no reader takes for a variable, in any of the languages
 from tang_verified.proofs.threads import reads_in_order
 from tang_verified.semantics.build import canonical
-from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Kernel, Loop, Stmt, Wait, shared_bytes
+from tang_verified.semantics.kernel import (
+    Alloc,
+    Assign,
+    Barrier,
+    Buffer,
+    Commit,
+    For,
+    Kernel,
+    Loop,
+    Stmt,
+    Wait,
+    assignments,
+    shared_bytes,
+)
 from tang_verified.semantics.program import BYTES, DType
 from tang_verified.semantics.terms import (
     ONE,
@@ -163,7 +175,7 @@ class _Printer(Assigns):
         arrays = tuple((self.memory(b.name).variable, b.dtype, b.written) for b in bindings)
         entries, plans = [], []
         for number, body in enumerate(launches):
-            self.proxies = any(UNITS[s.unit].shared for s in assigns_of(body) if s.unit)
+            self.proxies = any(UNITS[s.unit].shared for s in assignments(body) if s.unit)
             name = self.names.entry(kernel.name if len(launches) == 1 else f"{kernel.name}_{number}")
             lines, blocks = self.launch(tuple(body), names)
             machine = kernel.machine
@@ -321,26 +333,27 @@ class _Printer(Assigns):
         slots = [place.name for place in statement.index[-2:] if isinstance(place, Var)]
         outer = [loop for loop in statement.loops if loop.axis.name not in slots]
         lines: list[Line] = []
-
-        def cells(read: Read, axes: list[tuple[str, int]], around: dict[str, Term]) -> list[str]:
-            place = self.storage[read.tensor]
-            if not isinstance(place, Variables):
-                raise Unsupported(f"{read.tensor}: a unit's fragments are variables")
-            found = []
-            for numbers in product(*(range(extent) for _, extent in axes)):
-                put = {**around, **{name: Const(n) for (name, _), n in zip(axes, numbers, strict=True)}}
-                index = tuple(canonical(substitute(i, put)) for i in read.index)
-                _, number, _ = self.registers.find(read.tensor, index, None)
-                found.append(place.variable(number, self.dialect))
-            return found
-
         u, _, q = ((axis.name, 2) for axis in fold.axes)
         h, p = ((name, 2) for name in slots)
         for numbers in product(*(range(_extent(loop)) for loop in outer)):
             around: dict[str, Term] = {loop.axis.name: Const(n) for loop, n in zip(outer, numbers, strict=True)}
-            c, a, b = cells(reads[0], [h, p], around), cells(reads[1], [u, h, q], around), cells(reads[2], [u, q], around)
+            operands = zip(reads, ((h, p), (u, h, q), (u, q)), strict=True)
+            c, a, b = (self.fragment(read, axes, around) for read, axes in operands)
             lines.append((0, self.dialect.multiply(statement.unit, c, a, b)))
         return lines
+
+    def fragment(self, read: Read, axes: Sequence[tuple[str, int]], around: dict[str, Term]) -> list[str]:
+        """The variables of a lane's slots, for all values of the axes (each with its extent), the last one fastest."""
+        place = self.storage[read.tensor]
+        if not isinstance(place, Variables):
+            raise Unsupported(f"{read.tensor}: a unit's fragments are variables")
+        found = []
+        for numbers in product(*(range(extent) for _, extent in axes)):
+            put = {**around, **{name: Const(n) for (name, _), n in zip(axes, numbers, strict=True)}}
+            index = tuple(canonical(substitute(i, put)) for i in read.index)
+            _, number, _ = self.registers.find(read.tensor, index, None)
+            found.append(place.variable(number, self.dialect))
+        return found
 
     def by_rows(self, statement: Assign, names: dict[str, Term]) -> list[Line]:
         """A unit's statement whose operands lie in shared arrays."""
@@ -350,9 +363,7 @@ class _Printer(Assigns):
         form = "columns" if operands[1].index[-1] == Var(k) else "rows"
         cells = [place.name for place in statement.index[-4:] if isinstance(place, Var)]
         outer = [loop for loop in statement.loops if loop.axis.name not in cells]
-        place, slots = self.storage[c.tensor], (UNITS[statement.unit].columns // ROW, 8, 2, 2)
-        if not isinstance(place, Variables):
-            raise Unsupported(f"{c.tensor}: a unit's fragments are variables")
+        slots = tuple(zip(cells, (UNITS[statement.unit].columns // ROW, 8, 2, 2), strict=True))
         lines: list[Line] = []
         first: dict[str, Term] = dict.fromkeys((*self.lanes[-3:], *cells, k), ZERO)
         for numbers in product(*(range(_extent(loop)) for loop in outer)):
@@ -364,11 +375,7 @@ class _Printer(Assigns):
                 index = tuple(canonical(substitute(i, {**around, **first})) for i in read.index)
                 offset = canonical(substitute(memory.offset(index), names))
                 ends.append(f"&{memory.variable}[{self.integer(offset, Context(scope))}]")
-            found = []
-            for digits in product(*map(range, slots)):
-                put = {**around, **{name: Const(n) for name, n in zip(cells, digits, strict=True)}}
-                _, number, _ = self.registers.find(c.tensor, tuple(canonical(substitute(i, put)) for i in c.index), None)
-                found.append(place.variable(number, self.dialect))
+            found = self.fragment(c, slots, around)
             lines += [*scope.lines, (0, self.dialect.multiply_rows(statement.unit, form, ends[0], ends[1], found))]
         return lines
 

@@ -84,14 +84,14 @@ class Ranges:
             case Var(name):
                 return self.bounds.get(name, ANY)
             case Op("add" | "sub" | "mul" | "max" | "min" | "floordiv" | "mod" as name, (left, right)):
-                return _binary(name, self.span(ledger, left), self.span(ledger, right))
+                return binary(name, self.span(ledger, left), self.span(ledger, right))
             case Op("neg", (a,)):
                 low, high = self.span(ledger, a)
                 return -high, -low
             case Op("abs", (a,)):
                 return 0, self.limit(ledger, a)
             case Op("select", (_, left, right)):
-                return _hull(self.span(ledger, left), self.span(ledger, right))
+                return hull(self.span(ledger, left), self.span(ledger, right))
             case Op("int", _):
                 return 0, 1
             case Fold() if _arithmetic_alone(term):
@@ -106,7 +106,7 @@ class Ranges:
             inner = inner.over(ledger, axis)
             count = min(count * inner.bounds[axis.name][1], LIMIT)
         k, combine = fold.component, fold.monoid.combine[fold.component]
-        low, high = _hull(inner.span(ledger, fold.body[k]), inner.span(ledger, fold.monoid.identity[k]))
+        low, high = hull(inner.span(ledger, fold.body[k]), inner.span(ledger, fold.monoid.identity[k]))
         if _chooses(combine):
             return low, high
         if combine == Op("add", (Sym(f"a{k}", "int"), Sym(f"b{k}", "int"))):
@@ -118,16 +118,16 @@ def _size(span: Span) -> int:
     return max(abs(span[0]), abs(span[1]))
 
 
-def _hull(a: Span, b: Span) -> Span:
+def hull(a: Span, b: Span) -> Span:
     return min(a[0], b[0]), max(a[1], b[1])
 
 
-def _binary(name: str, a: Span, b: Span) -> Span:
+def binary(name: str, a: Span, b: Span) -> Span:
     match name:
         case "add":
             return min(a[0], 0) + min(b[0], 0), max(a[1], 0) + max(b[1], 0)
         case "sub":
-            return _binary("add", a, (-b[1], -b[0]))
+            return binary("add", a, (-b[1], -b[0]))
         case "mul":
             corners = [x * y for x in a for y in b]
             return min(corners), max(corners)

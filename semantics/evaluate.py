@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tang_verified.semantics.evaluate_term import Array, Evaluator, Faults, Scope, evaluate_term
+from tang_verified.semantics.evaluate_term import Array, Evaluator, Faults, Scope, evaluate_term, integer_at
 from tang_verified.semantics.program import SORTS, Def, Program, Tensor
 from tang_verified.semantics.terms import Axis, Fold, Term, Var, children, free_vars
 
@@ -96,7 +96,7 @@ def _largest_extent(axis: Axis, inside: dict[str, int], env: dict[str, Array]) -
 
 def tensor_shape(tensor: Tensor, sizes: dict[str, int]) -> tuple[int, ...]:
     """The extents of a tensor at given sizes."""
-    shape = tuple(int(evaluate_term(extent, dict(sizes), {})) for extent in tensor.shape)
+    shape = tuple(integer_at(extent, sizes) for extent in tensor.shape)
     if any(extent < 0 for extent in shape):
         raise ValueError(f"{tensor.name}: shape {shape} at {sizes} has a negative extent")
     return shape

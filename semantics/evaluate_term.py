@@ -12,6 +12,7 @@ taken, or in an empty domain, never does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -60,6 +61,15 @@ def evaluate_term(term: Term, env: dict[str, Any], arrays: dict[str, Array]) -> 
     if value.fault is not None:
         faults.raise_any(value.fault, "term")
     return value.data
+
+
+def integer_at(term: Term, sizes: Mapping[str, int]) -> int:
+    """An int term's value at sizes. Most extents are a number or a size, and are looked up: calls of kernels ask often."""
+    if isinstance(term, Const):
+        return int(term.value)
+    if isinstance(term, Var):
+        return sizes[term.name]
+    return int(evaluate_term(term, dict(sizes), {}))
 
 
 @dataclass(slots=True)

@@ -47,6 +47,7 @@ Claims (`Carried.value`, `Assign.claim`, `Alloc.claim`) are witnesses. The check
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -156,6 +157,16 @@ class Wait:
 
 
 Stmt: TypeAlias = Alloc | For | Assign | Barrier | Commit | Wait
+
+
+def assignments(body: Iterable[Stmt]) -> list[Assign]:
+    """Every assignment in the statements, in order."""
+    return [a for s in body for a in ([s] if isinstance(s, Assign) else assignments(s.body) if isinstance(s, For) else ())]
+
+
+def allocations(body: Iterable[Stmt]) -> list[Alloc]:
+    """Every declaration of a buffer in the statements, in order."""
+    return [a for s in body for a in ([s] if isinstance(s, Alloc) else allocations(s.body) if isinstance(s, For) else ())]
 
 
 @dataclass(frozen=True, slots=True)

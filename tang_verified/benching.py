@@ -86,6 +86,8 @@ def measured_on_gpu(
     """The same for a kernel of backend "cuda", on CuPy's current GPU: cold, launched by a CUDA graph."""
     import cupy
 
+    from tang_verified.backends.cuda.runtime import elapsed
+
     first = make()
     sizes = kernel._signature.sizes({t.name: a for t, a in zip(kernel.program.inputs, first, strict=True)})
     size = sum(a.nbytes for a in (*first, *_outputs(kernel, first)))
@@ -112,12 +114,7 @@ def measured_on_gpu(
         graph.launch()
         end = perf_counter() + seconds
         while len(times) < 5 or (perf_counter() < end and len(times) < 500):
-            begin, done = cupy.cuda.Event(), cupy.cuda.Event()
-            begin.record()
-            graph.launch()
-            done.record()
-            done.synchronize()
-            times.append(cupy.cuda.get_elapsed_time(begin, done) / 1e3 / calls)
+            times.append(elapsed(graph.launch) / calls)
     floor = floor_of(kernel.certified.kernels, sizes, device, "cold", calls)
     return row_of(name, kernel, floor, times, device, error, family)
 

@@ -17,7 +17,7 @@ import numpy as np
 from tang_verified.arrays import WRITABLE, Memory, kind_of
 from tang_verified.errors import CompileError
 from tang_verified.semantics.program import ELEMENT_LIMIT, SORTS, Program, Size, Tensor
-from tang_verified.semantics.terms import Const, Term, Var
+from tang_verified.semantics.terms import Const, Var
 
 if TYPE_CHECKING:
     from tang_verified.tracing.context import Narrowed
@@ -174,23 +174,10 @@ class Signature:
 def shape_of(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
     from tang_verified.semantics.evaluate import tensor_shape
 
-    shape = tuple(_extent(extent, sizes) for extent in tensor.shape)
-    if any(extent < 0 for extent in shape):
-        tensor_shape(tensor, dict(sizes))  # says so
+    shape = tensor_shape(tensor, dict(sizes))
     if prod(shape) > ELEMENT_LIMIT:
         raise CompileError(f"{tensor.name} would have {prod(shape)} elements, more than 2^62")
     return shape
-
-
-def _extent(extent: Term, sizes: Mapping[str, int]) -> int:
-    """Most are a number or a size, and a call of a small kernel takes no longer than looking them up."""
-    if isinstance(extent, Const):
-        return int(extent.value)
-    if isinstance(extent, Var):
-        return sizes[extent.name]
-    from tang_verified.semantics.evaluate import evaluate_term
-
-    return int(evaluate_term(extent, dict(sizes), {}))
 
 
 def spell(tensor: Tensor) -> str:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tang_verified import __version__
+from tang_verified.backends.cuda.runtime import elapsed
 from tang_verified.device_file import KINDS, Boundary, Device, DeviceError, Rate
 
 TEXT = r"""
@@ -71,7 +72,7 @@ def in_a_graph(function: Any, count: int = 500) -> float:
     """Seconds of one launch of an empty kernel, one after the other in a graph: the least of many."""
     import cupy
 
-    stream, best = cupy.cuda.Stream(non_blocking=True), float("inf")
+    stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         function((1,), (32,), ())
         stream.synchronize()
@@ -79,14 +80,7 @@ def in_a_graph(function: Any, count: int = 500) -> float:
         for _ in range(count):
             function((1,), (32,), ())
         graph = stream.end_capture()
-        for _ in range(TRIALS):
-            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-            begin.record()
-            graph.launch()
-            end.record()
-            end.synchronize()
-            best = min(best, cupy.cuda.get_elapsed_time(begin, end) / 1e3 / count)
-    return best
+        return min(elapsed(graph.launch) for _ in range(TRIALS)) / count
 
 
 def measure(said: Callable[[str, float], None] = lambda text, part: None) -> Device:
@@ -103,15 +97,8 @@ def measure(said: Callable[[str, float], None] = lambda text, part: None) -> Dev
     units, l2 = int(facts["multiProcessorCount"]), int(facts["l2CacheSize"])
 
     def seconds(name: str, blocks: int, *args: Any) -> float:
-        function, best = module.get_function(name), float("inf")
-        for _ in range(TRIALS):
-            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-            begin.record()
-            function((blocks,), (THREADS,), args)
-            end.record()
-            end.synchronize()
-            best = min(best, cupy.cuda.get_elapsed_time(begin, end) / 1e3)
-        return best
+        function = module.get_function(name)
+        return min(elapsed(lambda: function((blocks,), (THREADS,), args)) for _ in range(TRIALS))
 
     def memory(size: int) -> dict[str, Rate]:
         a, b = cupy.ones(size // 4, cupy.float32), cupy.ones(size // 4, cupy.float32)

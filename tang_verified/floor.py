@@ -27,7 +27,7 @@ from tang_verified.bounds import TrafficBound, touched, traffic
 from tang_verified.device_file import Boundary, Device
 from tang_verified.passes.traffic import propose
 from tang_verified.proofs.traffic import Claim
-from tang_verified.semantics.evaluate_term import evaluate_term
+from tang_verified.semantics.evaluate_term import integer_at
 from tang_verified.semantics.kernel import For, Kernel, Stmt
 from tang_verified.semantics.operations import Operations, operations
 from tang_verified.semantics.statements import work
@@ -246,7 +246,7 @@ def grid_of(kernel: Kernel, sizes: Mapping[str, int]) -> Grid:
     for nest in nests:
         if any(free_vars(loop.axis.extent) - set(sizes) for loop in nest):
             return Grid(None)
-        counts.append(prod(_at(loop.axis.extent, sizes) for loop in nest))
+        counts.append(prod(integer_at(loop.axis.extent, sizes) for loop in nest))
     parts, axes = [], []
     outputs = [set(kernel.program.definition(name).axes) for name in kernel.outputs]
     for loop in nests[0] if len(nests) == 1 else ():
@@ -277,13 +277,9 @@ def _tile(extent: Term, sizes: Mapping[str, int]) -> tuple[int, int]:
     """(T, n) of ⌈n/T⌉ = (n + T − 1) // T."""
     match extent:
         case Op("floordiv", (inside, Const(int(tile)))):
-            return tile, _at(inside, sizes) - tile + 1
+            return tile, integer_at(inside, sizes) - tile + 1
         case _:
-            return 1, _at(extent, sizes)
-
-
-def _at(term: Term, sizes: Mapping[str, int]) -> int:
-    return int(evaluate_term(term, dict(sizes), {}))
+            return 1, integer_at(extent, sizes)
 
 
 # -- the gap --------------------------------------------------------------------------------------------------------

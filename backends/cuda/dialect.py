@@ -34,28 +34,7 @@ ARITHMETIC = Arithmetic(
     },
     double="a / b and sqrt correctly rounded, functions within the same ulp",
 )  # fmt: skip
-PAIR = """static __device__ __forceinline__ unsigned tv_pair(__half low, __half high) {
-  return (unsigned)__half_as_ushort(low) | (unsigned)__half_as_ushort(high) << 16;
-}"""
-MULTIPLY = """static __device__ __forceinline__ void mma_m16n8k16(float &c0, float &c1, float &c2, float &c3,
-    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}"""
-LARGER = """static __device__ __forceinline__ float tv_NAME_float(float a, float b) {
-  float c;
-  asm("NAME.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
-  return c;
-}"""
-COMMIT = """static __device__ __forceinline__ void cp_async_commit() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}"""
-WAIT = """template <int keep> static __device__ __forceinline__ void cp_async_wait() {
-  asm volatile("cp.async.wait_group %0;" :: "n"(keep) : "memory");
-}"""
-
-
+HELPERS = simt_helpers.CUDA  # those in assembly: letter by letter what the reader knows
 REGISTERS = 1 << 16  # of a multiprocessor
 
 
@@ -94,10 +73,13 @@ class CudaDialect(ScalarDialect):
     unit = "mma.m16n8k16.f16.f32"
     qualifier = "static __device__ __forceinline__ "
 
+    def helper(self, name: str) -> str:
+        return self.need(name, HELPERS[name])
+
     def function(self, name: str, parameters: str, kind: Type, value: str) -> str:
         """One instruction for what takes three as an expression."""
         if name in ("tv_max_float", "tv_min_float"):
-            return LARGER.replace("NAME", name[3:6])
+            return HELPERS[name]
         return super().function(name, parameters, kind, value)
 
     def library(self, name: str, kind: Type) -> str:
@@ -132,8 +114,8 @@ class CudaDialect(ScalarDialect):
         return loaded[1] if loaded else f"__float2half_rn({text})"
 
     def multiply(self, unit: str, c: Sequence[str], a: Sequence[str], b: Sequence[str]) -> str:
-        self.need("tv_pair", PAIR)
-        self.need("mma_m16n8k16", MULTIPLY)
+        self.helper("tv_pair")
+        self.helper("mma_m16n8k16")
         pairs = [f"tv_pair({lo}, {hi})" for part in (a, b) for lo, hi in zip(part[::2], part[1::2], strict=True)]
         return f"mma_m16n8k16({', '.join([*c, *pairs])});"
 
@@ -143,7 +125,7 @@ class CudaDialect(ScalarDialect):
         if wait:
             return super().move(dtype, width, target, offset, source, place, condition, wait)
         size = width * BYTES[dtype]
-        name = self.need(f"cp_async_{size}", simt_helpers.CUDA[f"cp_async_{size}"])
+        name = self.helper(f"cp_async_{size}")
         copy = f"{name}(&{target}[{offset}], &{source}[{place}]);"
         if condition is None:
             return copy
@@ -167,24 +149,22 @@ class CudaDialect(ScalarDialect):
         return f"make_{bits}({', '.join('0' * int(bits[-1]))})" if bits[-1].isdigit() else "0"
 
     def commit(self) -> str:
-        return f"{self.need('cp_async_commit', COMMIT)}();"
+        return f"{self.helper('cp_async_commit')}();"
 
     def wait(self, keep: int) -> str:
-        return f"{self.need('cp_async_wait', WAIT)}<{keep}>();"
+        return f"{self.helper('cp_async_wait')}<{keep}>();"
 
     def multiply_rows(self, unit: str, form: str, a: str, b: str, c: Sequence[str]) -> str:
-        _, shape, *_ = unit.split(".")
-        self.need("tv_descriptor", warpgroup.DESCRIPTOR)
-        helper = self.need(f"wgmma_{shape}_{form}", warpgroup.HELPERS[f"wgmma_{shape}_{form}"])
-        return f"{helper}({', '.join((a, b, *c))});"
+        self.helper("tv_descriptor")
+        return f"{self.helper(warpgroup.helper(unit, form))}({', '.join((a, b, *c))});"
 
     def swizzle(self, dtype: DType, cell: str) -> str:
         if dtype != "float16":
             raise Unsupported(f"{self.name}: no swizzled arrays of {dtype}")
-        return f"{self.need('tv_swizzle', warpgroup.SWIZZLE)}({cell})"
+        return f"{self.helper('tv_swizzle')}({cell})"
 
     def barrier(self, units: bool = False) -> str:
-        return f"{self.need('barrier_async', warpgroup.BARRIER)}();" if units else "__syncthreads();"
+        return f"{self.helper('barrier_async')}();" if units else "__syncthreads();"
 
     def module(self, kernel: Kernel, entries: Sequence[Entry]) -> str:
         lines = [f"// {kernel.name}: {' '.join(kernel.outputs)} of {kernel.program.name}."]

@@ -13,7 +13,7 @@ copied there and back, and the call then waits.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -210,6 +210,16 @@ def get(array: Any) -> np.ndarray[Any, Any]:
 def finish() -> None:
     """Wait until all work on the current device is done."""
     cupy().cuda.Device().synchronize()
+
+
+def elapsed(run: Callable[[], Any]) -> float:
+    """Seconds between an event before and one behind what `run` puts into the current stream."""
+    begin, end = cupy().cuda.Event(), cupy().cuda.Event()
+    begin.record()
+    run()
+    end.record()
+    end.synchronize()
+    return float(cupy().cuda.get_elapsed_time(begin, end)) / 1e3
 
 
 def describe() -> dict[str, str]:

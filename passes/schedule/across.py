@@ -38,7 +38,7 @@ from tang_verified.passes.schedule.analysis import (
 )  # fmt: skip
 from tang_verified.passes.schedule.contraction import Contractor
 from tang_verified.passes.schedule.group import Group, Shape
-from tang_verified.passes.schedule.lower import Dim, Lowering, Point, Tiled, alloc, assign
+from tang_verified.passes.schedule.lower import Dim, Lowering, Point, Tiled, alloc
 from tang_verified.passes.schedule.rebase import replace_terms
 from tang_verified.passes.schedule.target import micro_tile
 from tang_verified.passes.schedule.together import apart
@@ -204,20 +204,19 @@ class Across:
 
     def _pack(self, low: Lowering, contractor: Contractor, row: str, blocks: int, vectors: int) -> str:
         """right[cb, r, cv, lane], once for each tile of rows."""
-        name, column, lanes = self.names.fresh("right"), self.column, self.planner.lanes
-        cb, cv, cl = (self.names.fresh(f"{column.name}_{s}") for s in ("b", "v", "l"))
-        k = self.names.fresh(f"{row}_b")
-        local = iadd(imul(Var(cb), vectors * lanes), iadd(imul(Var(cv), lanes), Var(cl)))
-        dims = [Dim("cb", ((cb, Const(blocks), "seq"),)), Dim(row, ((k, Const(self.rows), "seq"),)),
-                Dim("cv", ((cv, Const(vectors), "unroll"),)), Dim("cl", ((cl, Const(lanes), "lane"),))]  # fmt: skip
-        inside = conj(low.tiled[row].valid(Var(k)), column.valid(local))
-        element = low.lower(self.crossing.split.right, {row: Var(k), column.name: local})
+        name, column = self.names.fresh("right"), self.column
 
-        def value(p: Point) -> Term:
+        def value(p: Point, local: Term) -> Term:
+            inside = conj(low.tiled[row].valid(p[row]), column.valid(local))
+            element = low.lower(self.crossing.split.right, {row: p[row], column.name: local})
             return Op("select", (inside, element, REAL_ZERO))
 
-        pack = assign(name, dims, [cb, k, cv, cl], value, names=self.names)
-        contractor.hoisted += [alloc(name, self.planner.dtype, (blocks, self.rows, vectors, lanes)), pack]
+        def lines() -> list[Dim]:
+            return [Dim(row, ((self.names.fresh(f"{row}_b"), Const(self.rows), "seq"),))]
+
+        contractor.hoisted += contractor.packed(
+            self.names, name, self.planner.dtype, column.name, (blocks, vectors), (Const(self.rows),), lines, value
+        )
         return name
 
     def row(self, axis: str, row_tile: str) -> Tiled:

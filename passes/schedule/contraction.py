@@ -14,7 +14,7 @@ from dataclasses import replace
 from tang_verified.passes.schedule.analysis import Contraction, all_folds, cheap, contraction, holds, inner_folds, key
 from tang_verified.passes.schedule.gpu.tensor import unit_update
 from tang_verified.passes.schedule.group import Group, State
-from tang_verified.passes.schedule.lower import Dim, Lowering, Point, alloc, assign
+from tang_verified.passes.schedule.lower import Dim, Lowering, Names, Point, alloc, assign
 from tang_verified.passes.schedule.target import Target, micro_tile
 from tang_verified.passes.schedule.whole import laned
 from tang_verified.semantics.build import conj, iadd, imul
@@ -233,13 +233,18 @@ class Contractor:
         dims = [Dim(axis, ((k, Const(group.tile), "seq"),)), Dim(split.column, parts)]
 
         def value(p: Point) -> Term:
-            inside = conj(group.tiled.valid(p[axis]), column.valid(p[split.column]))
-            if split.column in free_vars(state.fold.guard):
-                inside = conj(inside, low.lower(state.fold.guard, p))
-            return Op("select", (inside, low.lower(split.right, p), REAL_ZERO))
+            return self.right_element(group, state, split, p)
 
         out += [alloc(name, dtype, (group.tile, column.tile)), assign(name, dims, [k, b, lane], value, names=low.names)]
         return name
+
+    def right_element(self, group: Group, state: State, split: Contraction, at: Point) -> Term:
+        """The right operand at a point of the tile, zero outside."""
+        low = group.low
+        inside = conj(group.tiled.valid(at[group.axis.name]), low.tiled[split.column].valid(at[split.column]))
+        if split.column in free_vars(state.fold.guard):
+            inside = conj(inside, low.lower(state.fold.guard, at))
+        return Op("select", (inside, low.lower(split.right, at), REAL_ZERO))
 
     def copy_left(self, group: Group, state: State, split: Contraction, dtype: DType) -> list[Stmt]:
         """left[r, k…] as it lies in memory, zero outside."""
@@ -274,6 +279,21 @@ class Contractor:
                 out.append(Dim(a.name, ((low.names.fresh(f"{a.name}_b"), extent, "seq"),)))
         return out
 
+    def packed(
+        self, names: Names, name: str, dtype: DType, column: str, sides: tuple[int, int], extents: tuple[Term, ...],
+        inner: Callable[[], list[Dim]], value: Callable[[Point, Term], Term],
+    ) -> list[Stmt]:  # fmt: skip
+        """name[cb, k…, cv, lane] := value at k… and the local column, for (blocks, vectors) = sides: declared and filled."""
+        (blocks, vectors), lanes = sides, self.lanes
+        cb, cv, cl = (names.fresh(f"{column}_{s}") for s in ("b", "v", "l"))
+        between = inner()
+        local = iadd(imul(Var(cb), vectors * lanes), iadd(imul(Var(cv), lanes), Var(cl)))
+        dims = [Dim("cb", ((cb, Const(blocks), "seq"),)), *between,
+                Dim("cv", ((cv, Const(vectors), "unroll"),)), Dim("cl", ((cl, Const(lanes), "lane"),))]  # fmt: skip
+        order = [cb, *(part for dim in between for part, _, _ in dim.parts), cv, cl]
+        filled = assign(name, dims, order, lambda p: value(p, local), names=names)
+        return [alloc(name, dtype, (blocks, *extents, vectors, lanes)), filled]
+
     def _right(self, group: Group, state: State, split: Contraction, blocks: int, vectors: int, out: list[Stmt]) -> str:
         """right[cb, k…, cv, lane], packed once a tile and shared by updates that use the same operand."""
         low, axis = group.low, group.axis.name
@@ -281,22 +301,14 @@ class Contractor:
         if tag in low.stored:
             return low.stored[tag].buffer
         name = low.names.fresh("right")
-        cb, cv, cl = (low.names.fresh(f"{split.column}_{s}") for s in ("b", "v", "l"))
-        inner = self._fold_dims(group, state, lanes=False)
-        local = iadd(imul(Var(cb), vectors * self.lanes), iadd(imul(Var(cv), self.lanes), Var(cl)))
-        dims = [Dim("cb", ((cb, Const(blocks), "seq"),)), *inner,
-                Dim("cv", ((cv, Const(vectors), "unroll"),)), Dim("cl", ((cl, Const(self.lanes), "lane"),))]  # fmt: skip
 
-        def value(p: Point) -> Term:
+        def value(p: Point, local: Term) -> Term:
             at = {**{a.name: p[a.name] for a in state.fold.axes}, split.column: local}
-            inside = conj(group.tiled.valid(p[axis]), low.tiled[split.column].valid(local))
-            if split.column in free_vars(state.fold.guard):
-                inside = conj(inside, low.lower(state.fold.guard, at))
-            return Op("select", (inside, low.lower(split.right, at), REAL_ZERO))
+            return self.right_element(group, state, split, at)
 
-        order = [cb, *(part for dim in inner for part, _, _ in dim.parts), cv, cl]
-        shape = (blocks, *(group.tile if a.name == axis else a.extent for a in state.fold.axes), vectors, self.lanes)
-        out += [alloc(name, group.dtype, shape), assign(name, dims, order, value, names=low.names)]
+        extents = tuple(Const(group.tile) if a.name == axis else a.extent for a in state.fold.axes)
+        out += self.packed(low.names, name, group.dtype, split.column, (blocks, vectors), extents,
+                           lambda: self._fold_dims(group, state, lanes=False), value)  # fmt: skip
         low.stored[tag] = type(next(iter(low.stored.values())))(name, lambda p: (), "real")
         return name
 

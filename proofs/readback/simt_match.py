@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 
+from tang_verified.proofs.readback import warpgroup
 from tang_verified.proofs.readback.compare import Mismatch, show
 from tang_verified.proofs.readback.facts import Facts
 from tang_verified.proofs.readback.kernel_values import Env, Place
@@ -45,7 +46,7 @@ from tang_verified.proofs.readback.syntax import (
 )  # fmt: skip
 from tang_verified.proofs.readback.text_values import ELEMENTS, INT, Here, Memory, Register, Variable
 from tang_verified.semantics import units
-from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Stmt, Wait
+from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Buffer, Commit, For, Stmt, Wait, allocations, assignments
 from tang_verified.semantics.kernel import Loop as Axis
 from tang_verified.semantics.program import DType
 from tang_verified.semantics.terms import Const, Fold, Op, Read, Term, Var, free_vars, reads
@@ -94,7 +95,7 @@ class Threads(Stores):
     def entry(self, entry: Entry, body: list[Stmt], scratch: list[Buffer]) -> None:
         program, n = self.kernel.program, self.machine.nodes
         self.machine.names = {}
-        self.proxies = any((unit := units.UNITS.get(s.unit)) and unit.shared for s in assigns_of(body))
+        self.proxies = any((unit := units.UNITS.get(s.unit)) and unit.shared for s in assignments(body))
         if len(entry.sizes) != len(program.sizes):
             raise Mismatch(entry.line, f"{len(entry.sizes)} sizes, the program has {len(program.sizes)}")
         here, env = Here(Facts(n)), Env()
@@ -114,7 +115,7 @@ class Threads(Stores):
                 raise Mismatch(given.line, f"{given.name} stands for {tensor} of type {dtype}{', written' if written else ''}")
             self.values.places[tensor] = Place(key, dtype, tuple(self.values.value(e, env) for e in shape))
             self.machine.names[given.name] = Memory(key, given.element, given.const)
-        count = sum(buffer.swizzled for buffer in buffers_of(body))
+        count = sum(alloc.buffer.swizzled for alloc in allocations(body))
         self.pending, self.in_rows = list(entry.shared[count:]), list(entry.shared[:count])  # those that are swizzled lie first
         cursor = Cursor(entry.body, entry.line)
         self.grid(entry, body, cursor, env, here)
@@ -359,7 +360,7 @@ class Threads(Stores):
         form = "columns" if factors[1].index[-1] == Var(k) else "rows"
         lanes = [loop.axis.name for loop in statement.loops if loop.kind == "thread"][-3:]
         cells = [place.name for place in statement.index[-4:] if isinstance(place, Var)]
-        helper = f"{statement.unit.split('.')[0]}_{statement.unit.split('.')[1]}_{form}"
+        helper = warpgroup.helper(statement.unit, form)
         outer = [loop for loop in statement.loops if loop.kind != "thread" and loop.axis.name not in cells]
         first = dict.fromkeys((*lanes, *cells, k), n.number(0))
         for numbers in product(*(range(_count(loop)) for loop in outer)):
@@ -411,14 +412,6 @@ class Threads(Stores):
             own = tuple(self.values.value(part, inner) for part in read.index[place.owners :])  # of no thread's digit
             out.append((place.key, n.constant(self.values.within(place, own))))
         return out
-
-
-def assigns_of(body: Sequence[Stmt]) -> list[Assign]:
-    return [a for s in body for a in ([s] if isinstance(s, Assign) else assigns_of(s.body) if isinstance(s, For) else [])]
-
-
-def buffers_of(body: Sequence[Stmt]) -> list[Buffer]:
-    return [b for s in body for b in ([s.buffer] if isinstance(s, Alloc) else buffers_of(s.body) if isinstance(s, For) else [])]
 
 
 def _count(loop: Axis) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tang_verified.proofs.readback.facts import Facts
 from tang_verified.proofs.readback.nodes import Node, children
-from tang_verified.proofs.width import LIMIT, NARROW, NARROW_SIZE, Span, _binary, _hull
+from tang_verified.proofs.width import LIMIT, NARROW, NARROW_SIZE, Span, binary, hull
 
 DEPTH = 6  # bounds that rest on bounds
 
@@ -43,7 +43,7 @@ def span(node: Node, facts: Facts, bits: int, depth: int = DEPTH) -> Span | None
             found = _atom(atom, facts, bits, depth)
             if found is None:
                 return None
-            part = _binary("mul", part, found)
+            part = binary("mul", part, found)
         low, high = low + part[0], high + part[1]
     return low, high
 
@@ -61,11 +61,11 @@ def _atom(atom: Node, facts: Facts, bits: int, depth: int) -> Span | None:
         return None
     match atom.tag, [part for part in parts if part is not None]:
         case "floordiv" | "mod" | "max" | "min" as name, [a, b]:
-            return _binary(name, a, b)
+            return binary(name, a, b)
         case "abs", [(low, high)]:
             return 0, max(abs(low), abs(high))
         case "select", [a, b]:
-            return _hull(a, b)
+            return hull(a, b)
         case "at" | "shuffle", [a, *_]:
             return a
     return None

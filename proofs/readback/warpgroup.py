@@ -57,6 +57,11 @@ def wgmma(columns: int, form: str) -> str:
     )
 
 
+def helper(unit: str, form: str) -> str:
+    """The name of the helper that has a unit do its work: wgmma.m64n128k64.f16.f32 -> wgmma_m64n128k64_rows."""
+    return f"{'_'.join(unit.split('.')[:2])}_{form}"
+
+
 HELPERS = {
     "tv_swizzle": SWIZZLE, "barrier_async": BARRIER, "tv_descriptor": DESCRIPTOR,
     **{f"wgmma_m64n{n}k64_{form}": wgmma(n, form) for n in COLUMNS for form in STEP},

@@ -12,11 +12,10 @@ from examples import attention, conv2d, layernorm, softmax
 from tang_verified.passes.derive import derive
 from tang_verified.passes.schedule.gpu.barriers import with_barriers
 from tang_verified.passes.schedule.gpu.digits import Digit, deal, digits
-from tang_verified.passes.schedule.gpu.threads import statements
 from tang_verified.passes.schedule.plan import Choice, plan
 from tang_verified.passes.schedule.target import Target
 from tang_verified.semantics.build import iadd, imul
-from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Commit, For, Kernel, Loop, Stmt, Wait
+from tang_verified.semantics.kernel import Alloc, Assign, Barrier, Commit, For, Kernel, Loop, Stmt, Wait, assignments
 from tang_verified.semantics.terms import Axis, Const, Read, Var
 from tang_verified.tracing.tracer import trace
 
@@ -75,8 +74,8 @@ def test_barriers_only_where_a_buffer_is_shared_and_written() -> None:
 
 @pytest.mark.parametrize(("dtype", "unit"), [("float16", "mma.m16n8k16.f16.f32"), ("float32", "")])
 def test_a_matrix_unit_takes_halves_alone(dtype: str, unit: str) -> None:
-    assert {s.unit for s in statements(kernel(matmul, CUDA, dtype).body)} == {"", unit}
-    assert {s.unit for s in statements(kernel(matmul, PLAIN, dtype).body)} == {""}
+    assert {s.unit for s in assignments(kernel(matmul, CUDA, dtype).body)} == {"", unit}
+    assert {s.unit for s in assignments(kernel(matmul, PLAIN, dtype).body)} == {""}
 
 
 def test_accumulators_stay_in_registers_and_tiles_are_shared() -> None:
@@ -88,12 +87,12 @@ def test_accumulators_stay_in_registers_and_tiles_are_shared() -> None:
 def test_a_ring_where_copies_go_on_by_themselves() -> None:
     assert {Commit, Wait} <= kinds(kernel(matmul, CUDA, "float32"))
     assert not {Commit, Wait} & kinds(kernel(matmul, PLAIN, "float32"))
-    assert not any(s.asynchronous for s in statements(kernel(layernorm.layernorm, CUDA).body)), "nothing is staged"
+    assert not any(s.asynchronous for s in assignments(kernel(layernorm.layernorm, CUDA).body)), "nothing is staged"
 
 
 def test_vectors_where_rows_are_whole() -> None:
     def vectors(made: Kernel) -> list[str]:
-        return [s.target for s in statements(made.body) if any(loop.kind == "lane" for loop in s.loops)]
+        return [s.target for s in assignments(made.body) if any(loop.kind == "lane" for loop in s.loops)]
 
     assert vectors(kernel(attention.heads, CUDA)), "64 features"
     assert not vectors(kernel(matmul, CUDA, "float32")), "a row of k elements may begin anywhere"
@@ -101,8 +100,8 @@ def test_vectors_where_rows_are_whole() -> None:
 
 def test_a_row_is_folded_in_parts() -> None:
     shuffled, staged = kernel(softmax.softmax, CUDA), kernel(softmax.softmax, PLAIN)
-    assert any(kind == "thread" for s in statements(shuffled.body) for _, kind in s.fold_kinds)
-    assert not any(kind == "thread" for s in statements(staged.body) for _, kind in s.fold_kinds)
+    assert any(kind == "thread" for s in assignments(shuffled.body) for _, kind in s.fold_kinds)
+    assert not any(kind == "thread" for s in assignments(staged.body) for _, kind in s.fold_kinds)
     assert buffers(shuffled, "register") and not buffers(staged, "register")
 
 

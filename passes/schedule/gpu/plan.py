@@ -6,15 +6,16 @@ from dataclasses import replace
 
 from tang_verified.passes.schedule.gpu.elements import element_kernel
 from tang_verified.passes.schedule.gpu.rows import row_kernel
-from tang_verified.passes.schedule.gpu.threads import distribute, statements
+from tang_verified.passes.schedule.gpu.threads import distribute
 from tang_verified.passes.schedule.plan import Choice, Planner
 from tang_verified.passes.schedule.target import Target
 from tang_verified.passes.schedule.together import Together
-from tang_verified.semantics.kernel import Kernel
+from tang_verified.semantics.kernel import Kernel, assignments
 from tang_verified.semantics.program import Program
+from tang_verified.semantics.units import UNITS
 
 UNIT_TILES = ((128, 128, 32, 256), (64, 64, 32, 128), (32, 32, 32, 64))  # rows, columns, tile, threads
-SHARED_TILES = ((128, 128, 64, 256, 128), (64, 128, 64, 128, 128))  # …, columns of the unit
+BELOW = ((128, 256), (64, 128))  # rows, threads, over a unit's columns and depth where it takes operands from shared memory
 TILES = ((64, 32, 256), (64, 16, 256), (32, 32, 128), (32, 16, 128), (16, 16, 64), (16, 8, 32))  # rows, tile, threads
 
 
@@ -28,8 +29,7 @@ def gpu_kernel(program: Program, group: Together, target: Target, choice: Choice
                 continue
     if choice.style != "tiled" or not Planner(program, group, target, choice).tiles():
         return _made(program, group, _with_whole_subgroups(target, target.threads), choice)
-    tried = [(rows, columns, tile, threads, wide) for rows, columns, tile, threads, n in SHARED_TILES
-             if (wide := f"wgmma.m64n{n}k64.f16.f32") in target.units]  # fmt: skip
+    tried = [(rows, u.columns, u.depth, threads, u.name) for u in map(UNITS.get, target.units) if u for rows, threads in BELOW]
     tried += [(rows, columns, tile, threads, target.unit) for rows, columns, tile, threads in UNIT_TILES if target.unit]
     for rows, columns, tile, threads, unit in [*tried, *((rows, None, tile, threads, "") for rows, tile, threads in TILES)]:
         sized = replace(choice, rows=choice.rows or rows, columns=choice.columns or columns, tile=choice.tile or tile)
@@ -39,7 +39,7 @@ def gpu_kernel(program: Program, group: Together, target: Target, choice: Choice
         except LookupError as problem:
             reason = problem
             continue
-        if not unit or any(s.unit for s in statements(kernel.body)):
+        if not unit or any(s.unit for s in assignments(kernel.body)):
             return kernel
     raise reason
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 from tang_verified.passes.schedule.analysis import key
 from tang_verified.passes.schedule.lower import Dim, Point, assign
-from tang_verified.semantics.build import canonical, conj, iadd, imul, linear
+from tang_verified.semantics.build import canonical, iadd, imul, linear
 from tang_verified.semantics.kernel import Alloc, Assign, Buffer, Carried, Claim, For, Kind, Loop, Stmt
-from tang_verified.semantics.terms import REAL_ZERO, TRUE, Axis, Const, Op, Read, Term, Var, free_vars
+from tang_verified.semantics.terms import TRUE, Axis, Const, Op, Read, Term, Var, free_vars
 from tang_verified.semantics.units import ROW, UNITS, Operand, Rows, Unit, product, shared_product
 
 if TYPE_CHECKING:
@@ -207,9 +207,9 @@ def _copy_rows(
     contractor: Contractor, group: Group, state: State, unit: Unit, across: bool, out: list[Stmt]
 ) -> str:
     """The right operand's tile in rows of 64 as it lies in memory, zero outside: right[e, k, c], or right[c, k]."""
-    low, names, split, axis, lanes = group.low, group.low.names, state.split, group.axis.name, contractor.lanes
+    names, split, axis, lanes = group.low.names, state.split, group.axis.name, contractor.lanes
     assert split is not None
-    name, column = names.fresh("right"), low.tiled[split.column]
+    name = names.fresh("right")
     inner = Dim("row", ((names.fresh("b"), Const(ROW // lanes), "seq"), (names.fresh("l"), Const(lanes), "lane")))
     line = names.fresh("line")
     outer: list[Dim]
@@ -224,10 +224,7 @@ def _copy_rows(
         at = {axis: p["row"], split.column: p["line"]}
         if not across:
             at = {axis: p["line"], split.column: iadd(imul(p["e"], ROW), p["row"])}
-        inside = conj(group.tiled.valid(at[axis]), column.valid(at[split.column]))
-        if split.column in free_vars(state.fold.guard):
-            inside = conj(inside, low.lower(state.fold.guard, at))
-        return Op("select", (inside, low.lower(split.right, at), REAL_ZERO))
+        return contractor.right_element(group, state, split, at)
 
     dims = [*outer, inner]
     order = [part for dim in dims for part, _, _ in dim.parts]

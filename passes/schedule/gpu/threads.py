@@ -39,6 +39,8 @@ from tang_verified.semantics.kernel import (
     Loop,
     Machine,
     Stmt,
+    allocations,
+    assignments,
     shared_bytes,
 )
 from tang_verified.semantics.program import BYTES, DType
@@ -118,7 +120,7 @@ class _Distribution:
             layout = self._layout(name, body)
             if layout is not None:
                 self.layouts[name] = layout
-        for statement in statements(body):  # a statement may meet several; drop what does not agree
+        for statement in assignments(body):  # a statement may meet several; drop what does not agree
             while self._cuts(statement) is None:
                 dropped = next(r for r in reversed(_touched(statement)) if r in self.layouts)
                 del self.layouts[dropped]
@@ -126,8 +128,8 @@ class _Distribution:
         if self.target.asynchronous:
             known = {name: self.kernel.program.tensor(name) for name in self.kernel.reads}
             body = pipelined(body, known, self.names, self.target.stages)
-            self.shared = {a.buffer.name for a in _allocs(body) if a.buffer.scope == "shared"}
-            self.bytes = before + sum(_bytes(a.buffer) for a in _allocs(body) if a.buffer.scope == "shared")
+            self.shared = {a.buffer.name for a in allocations(body) if a.buffer.scope == "shared"}
+            self.bytes = before + sum(_bytes(a.buffer) for a in allocations(body) if a.buffer.scope == "shared")
         return with_barriers(body, frozenset(self.shared))
 
     # -- 1 ------------------------------------------------------------------------------------------------------------
@@ -152,8 +154,8 @@ class _Distribution:
 
     def _layout(self, name: str, body: tuple[Stmt, ...]) -> Layout | None:
         """From the statement that updates it: its innermost loops are threads, its copies slots."""
-        shape = next(s.buffer.shape for s in _allocs(body) if s.buffer.name == name)
-        for statement in statements(body):
+        shape = next(s.buffer.shape for s in allocations(body) if s.buffer.name == name)
+        for statement in assignments(body):
             if statement.target != name or not any(loop.kind == "unroll" for loop in statement.loops):
                 continue
             given = deal(statement.loops, self.target.threads)
@@ -178,7 +180,7 @@ class _Distribution:
                     slots *= 1 if digit.thread else digit.extent
             if slots > SLOTS or not any(d.thread for p in places for d in p):
                 return None
-            good = all(self._fits(layout, s, name) for s in statements(body) if name in _touched(s))
+            good = all(self._fits(layout, s, name) for s in assignments(body) if name in _touched(s))
             return layout if good and not _claimed_elsewhere(name, body) else None
         return None
 
@@ -447,22 +449,6 @@ def _bytes(buffer: Buffer) -> int:
     return shared_bytes(buffer.dtype, count)
 
 
-def _allocs(body: tuple[Stmt, ...]) -> list[Alloc]:
-    out = [s for s in body if isinstance(s, Alloc)]
-    return out + [a for s in body if isinstance(s, For) for a in _allocs(s.body)]
-
-
-def statements(body: tuple[Stmt, ...]) -> list[Assign]:
-    """Every assignment, in order."""
-    out: list[Assign] = []
-    for statement in body:
-        if isinstance(statement, Assign):
-            out.append(statement)
-        elif isinstance(statement, For):
-            out += statements(statement.body)
-    return out
-
-
 def _touched(statement: Assign) -> list[str]:
     return list(dict.fromkeys([statement.target, *(r.tensor for r in reads(statement.value))]))
 
@@ -474,15 +460,15 @@ def _accesses(statement: Assign, name: str) -> list[tuple[Term, ...]]:
 
 def _candidates(body: tuple[Stmt, ...]) -> list[str]:
     """Mutable private buffers of constant shape that some statement updates with a fold."""
-    updated = {s.target for s in statements(body) if all_folds(s.value)}
-    return [a.buffer.name for a in _allocs(body)
+    updated = {s.target for s in assignments(body) if all_folds(s.value)}
+    return [a.buffer.name for a in allocations(body)
             if a.claim is None and a.buffer.name in updated and a.buffer.shape
             and all(constant(canonical(e)) is not None for e in a.buffer.shape)]  # fmt: skip
 
 
 def _claimed_elsewhere(name: str, body: tuple[Stmt, ...]) -> bool:
     """Whether the claim of another buffer reads this one."""
-    return any(s.claim is not None and any(r.tensor == name for r in reads(s.claim.value)) for s in statements(body))
+    return any(s.claim is not None and any(r.tensor == name for r in reads(s.claim.value)) for s in assignments(body))
 
 
 def _names(kernel: Kernel) -> set[str]:
